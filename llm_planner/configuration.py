@@ -4,13 +4,14 @@
 import dataclasses
 import difflib
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from llm_planner.core.config import PlannerConfig
+from llm_planner.core.config import NodeSettings, PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.documents import DocumentError, read_yaml
 
@@ -18,10 +19,8 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 T = TypeVar("T")
-NODE_ONLY = frozenset(
-    {"autostart", "startup_check_s", "client_timeout_s", "result_memory_s", "metrics_port", "metrics_host"}
-)
-"""Parameters of the ROS node that are no settings of a planner (``ros.node_settings``)."""
+PLANNER = "/planner"
+NODE_ONLY = frozenset(field.name for field in dataclasses.fields(NodeSettings))
 OF_EVERY_NODE = frozenset({"use_sim_time", "start_type_description_service"})
 """Parameters that rclpy declares."""
 
@@ -31,38 +30,47 @@ def load_config(
     overrides: Mapping[str, Any] | None = None,
     *,
     defaults: Mapping[str, Any] | None = None,
+    node: str = PLANNER,
 ) -> PlannerConfig:
     """Returns the configuration of a YAML file with overrides on top, validated.
 
     Args:
-        path: A YAML file with the fields of ``PlannerConfig``; None for the defaults.
+        path: A YAML file with the fields of ``PlannerConfig`` and ``NodeSettings``, or a parameter file of ROS; None
+            for the defaults.
         overrides: Dotted field names to values, e.g. ``{"scheduler.policy": "fcfs"}``; they win.
         defaults: The same, for fields that neither of both sets, in place of the planner's own.
+        node: Full name of the planner's node: of a parameter file of ROS, its sections count.
 
     Raises:
         PlannerError: INVALID_CONFIG with the path of every field that is unknown, of a wrong type or out of range.
     """
-    values = _planner_part(_mapping(path)) if path else {}
+    values: dict[str, Any] = {}
+    if path:
+        values, of_node = _settings(path, node)
+        _validated(NodeSettings, of_node, path)
     for dotted, value in (overrides or {}).items():
         section, leaf = _place(values, dotted)
         section[leaf] = value
     for dotted, value in (defaults or {}).items():
         section, leaf = _place(values, dotted)
         section.setdefault(leaf, value)
+    return _validated(PlannerConfig, values, path)
+
+
+def _validated(cls: type[T], values: dict[str, Any], path: Path | None) -> T:
     try:
-        validated = _schema(PlannerConfig).model_validate(values)
+        validated = _schema(cls).model_validate(values)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {_in_words(e)}" for e in error.errors())
+        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {_in_words(e, cls)}" for e in error.errors())
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path or 'configuration'}: {problems}") from error
-    return _to_dataclass(PlannerConfig, validated.model_dump())
+    return _to_dataclass(cls, validated.model_dump())
 
 
-def _in_words(problem: "ErrorDetails") -> str:
+def _in_words(problem: "ErrorDetails", cls: Any) -> str:  # noqa: ANN401 (a configuration's class)
     """Returns what is wrong with a value, and what to write instead."""
     match problem["type"]:
         case "extra_forbidden":
             *section, name = map(str, problem["loc"])
-            cls: Any = PlannerConfig
             for part in section:
                 cls = next(field.type for field in dataclasses.fields(cls) if field.name == part)
             near = difflib.get_close_matches(name, [field.name for field in dataclasses.fields(cls)], n=1)
@@ -93,17 +101,19 @@ def plain_parameters(path: Path) -> dict[str, str]:
     Raises:
         PlannerError: INVALID_CONFIG, as ``load_config``.
     """
-    config, parameters = load_config(path), {}
+    parameters: dict[str, str] = {}
 
-    def walk(values: Mapping[str, Any], section: Any, prefix: str) -> None:  # noqa: ANN401 (a configuration)
+    def walk(values: Mapping[str, Any], section: Any, prefix: str = "") -> None:  # noqa: ANN401 (a configuration)
         for name, value in values.items():
             if isinstance(value, dict):
                 walk(value, getattr(section, name), f"{prefix}{name}.")
             else:
                 parameters[prefix + name] = json.dumps(getattr(section, name))
 
-    if not _is_ros_file(document := _mapping(path)):
-        walk(document, config, "")
+    if not is_ros_file(path):
+        values, of_node = _settings(path)
+        walk(values, load_config(path))
+        walk(of_node, _validated(NodeSettings, of_node, path))
     return parameters
 
 
@@ -113,11 +123,7 @@ def is_ros_file(path: Path) -> bool:
     Raises:
         PlannerError: INVALID_FILE, or INVALID_CONFIG for a file that holds no mapping.
     """
-    return _is_ros_file(_mapping(path))
-
-
-def _is_ros_file(values: Mapping[str, Any]) -> bool:
-    return any(isinstance(section, dict) and "ros__parameters" in section for section in values.values())
+    return any(_sections(_mapping(path)))
 
 
 def _mapping(path: Path) -> dict[str, Any]:
@@ -130,19 +136,56 @@ def _mapping(path: Path) -> dict[str, Any]:
     return values or {}
 
 
-def _planner_part(values: dict[str, Any]) -> dict[str, Any]:
-    """Returns the planner's settings of a ROS parameter file (``config/planner.yaml``); any other file is all ours."""
-    sections = [s["ros__parameters"] for s in values.values() if isinstance(s, dict) and "ros__parameters" in s]
-    if not sections:
-        return values
-    named = [section for section in sections if isinstance(section, dict)]
-    if len(named) < len(sections):
-        raise PlannerError(ErrorCode.INVALID_CONFIG, "ros__parameters must hold names and values")
-    others = NODE_ONLY | OF_EVERY_NODE
-    settings = {key: value for section in named for key, value in section.items() if key not in others}
+def _settings(path: Path, node: str = PLANNER) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns what a file sets of ``PlannerConfig``, and of ``NodeSettings``.
+
+    A parameter file of ROS (``config/planner.yaml``) is read as ROS reads it: of the sections for a node, each name
+    counts by itself, and the last one wins.
+    """
+    document = _mapping(path)
+    sections = list(_sections(document))
+    own = [values for name, values in sections if _is_for(name, node)] if sections else [document]
+    if not own:
+        message = f"{path} is not for {node} but for {', '.join(name for name, _ in sections)}; /** is for every node"
+        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
+    settings: dict[str, Any] = {}
+    for values in own:
+        _merge(settings, values)
+    for name in OF_EVERY_NODE if sections else ():
+        settings.pop(name, None)
     if isinstance(settings.get("robot_models"), list):  # ROS has no empty list of strings
         settings["robot_models"] = [directory for directory in settings["robot_models"] if directory]
-    return settings
+    return settings, {name: settings.pop(name) for name in sorted(NODE_ONLY & settings.keys())}
+
+
+def _sections(document: Mapping[Any, Any], namespace: str = "") -> Iterator[tuple[str, dict[Any, Any]]]:
+    """Yields the names of nodes of a parameter file of ROS, with what it sets for them; of any other file, nothing."""
+    for key, value in document.items():
+        name = f"{namespace}/{f'{key}'.strip('/')}"
+        if not isinstance(value, dict):
+            continue
+        if "ros__parameters" not in value:
+            yield from _sections(value, name)
+        elif isinstance(value["ros__parameters"], dict):
+            yield name, value["ros__parameters"]
+        else:
+            raise PlannerError(ErrorCode.INVALID_CONFIG, "ros__parameters must hold names and values")
+
+
+def _is_for(section: str, node: str) -> bool:
+    """Returns whether the name of a section means a node: ``*`` is any name, ``**`` any number of them."""
+    wild = {"**": r"(/\w+)*", "*": r"/\w+"}
+    return bool(re.fullmatch("".join(wild.get(p, f"/{re.escape(p)}") for p in section[1:].split("/")), node))
+
+
+def _merge(settings: dict[str, Any], values: Mapping[Any, Any]) -> None:
+    """Adds values to settings: the fields of a section one by one, and a dotted name in its section."""
+    for key, value in values.items():
+        section, name = _place(settings, f"{key}")
+        if isinstance(value, dict) and isinstance(section.setdefault(name, {}), dict):
+            _merge(section[name], value)
+        else:
+            section[name] = value
 
 
 def _schema(cls: type) -> type[BaseModel]:

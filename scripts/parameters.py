@@ -7,10 +7,9 @@ from dataclasses import Field
 from pathlib import Path
 from typing import Any
 
-from llm_planner.core.config import PlannerConfig
+from llm_planner.core.config import NodeSettings, PlannerConfig
 from llm_planner.ros.body import BodySettings
 from llm_planner.ros.dashboard_node import DashboardSettings
-from llm_planner.ros.node_settings import NodeSettings
 from llm_planner.ros.parameters import fields_of
 from llm_planner.ros.recorder_node import RecorderSettings
 from llm_planner.ros.robot_node import RobotSettings
@@ -31,11 +30,15 @@ engine: {model: /path/to/chat-model}
 scheduler: {max_num_seqs: 8}
 ```
 
-`llm-planner up --config my_planner.yaml` and `config:=my_planner.yaml` of the launch files take it; so does `plan`.
-Paths in it are relative to the directory in which the program is started, not to the file.
+`llm-planner up --config my_planner.yaml` and `config:=my_planner.yaml` of the launch files take it; so does `plan`,
+for which the parameters of the planner node have no meaning. Paths in it are relative to the directory in which the
+program is started, not to the file. `engine.model: /path/to/chat-model` is another way to write a parameter of a
+section.
 `--ros-args --params-file` needs the form of ROS, in which [config/planner.yaml](../config/planner.yaml) shows all
-defaults: an empty list is `[""]` there. On a command line of ROS a parameter of a section is
-`-p engine.model:=/path/to/chat-model`.
+defaults: an empty list is `[""]` there. Everything else takes this form too, and reads it as ROS does: sections whose
+name is that of the planner's node count (`/**`, `/planner`), the last one wins for each parameter, and sections of
+other nodes may be there. A file without a section for the planner is refused. On a command line of ROS a parameter of
+a section is `-p engine.model:=/path/to/chat-model`.
 """
 SECTIONS: Sequence[tuple[str, str, Sequence[type]]] = (
     (

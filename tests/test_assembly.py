@@ -9,7 +9,7 @@ import pytest
 from llm_planner.assembly import build_loop, replica_config, require_usable, torch_threads
 from llm_planner.backends.openai.dialect import DIALECTS
 from llm_planner.checkpoints import resolve_model, trained_robot_models
-from llm_planner.configuration import NODE_ONLY, load_config, plain_parameters
+from llm_planner.configuration import load_config, plain_parameters
 from llm_planner.core.config import EngineConfig, OpenAIConfig, PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest
@@ -64,6 +64,11 @@ def test_names_that_a_setting_may_have_are_those_of_the_code():
         ("engin: {model: x}", "engin: there is no such setting; did you mean engine?"),
         ("colour: red", "colour: there is no such setting; docs/parameters.md has all"),
         ("robot_models: my_robots", r"robot_models: give a list: \[my_robots\]"),
+        ("temperature: {}", "temperature: Input should be a valid number"),
+        ("metrics_port: 99999", "metrics_port: Input should be less than or equal to 65535"),
+        ("/**: {ros__parameters: {autostart: 7}}", "autostart: Input should be a valid boolean"),
+        ("/**: {ros__parameters: {scheduler.polcy: pud}}", "scheduler.polcy: .* did you mean policy?"),
+        ("/a: {ros__parameters: {seed: 1}}\nb: {c: {ros__parameters: {seed: 1}}}", "for /planner but for /a, /b/c;"),
     ],
 )
 def test_a_mistake_is_named_with_what_to_write_instead(tmp_path, text, words):
@@ -74,10 +79,70 @@ def test_a_mistake_is_named_with_what_to_write_instead(tmp_path, text, words):
     assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 
+SECTIONS = {
+    "sections of every node and of this one": (
+        """\
+/**: {ros__parameters: {scheduler: {max_num_seqs: 4, policy: pud}}}
+/planner: {ros__parameters: {scheduler: {policy: fcfs}}}
+""",
+        {"/planner": ("fcfs", 4)},
+    ),
+    "the last one wins": (
+        """\
+planner: {ros__parameters: {scheduler: {policy: fcfs}}}
+/**: {ros__parameters: {scheduler.policy: pud}}
+""",
+        {"/planner": ("pud", 16), "/site/planner": ("pud", 16)},
+    ),
+    "of several planners": (
+        """\
+/planner_a: {ros__parameters: {scheduler: {policy: fcfs}}}
+/planner_b: {ros__parameters: {scheduler.max_num_seqs: 4}}
+""",
+        {"/planner_a": ("fcfs", 16), "/planner_b": ("tardiness", 4)},
+    ),
+    "of a robot too": (
+        """\
+/*: {ros__parameters: {scheduler.policy: fcfs}}
+drone_1: {ros__parameters: {robot_model: tello}}
+""",
+        {"/planner": ("fcfs", 16)},
+    ),
+    "in namespaces": (
+        """\
+/**/planner: {ros__parameters: {scheduler.policy: fcfs}}
+site:
+  planner: {ros__parameters: {scheduler.policy: pud}}
+  "*": {ros__parameters: {scheduler.max_num_seqs: 4}}
+""",
+        {"/planner": ("fcfs", 16), "/site/planner": ("pud", 4), "/a/b/planner": ("fcfs", 16)},
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "read"), SECTIONS.values(), ids=SECTIONS)
+def test_a_parameter_file_of_ros_is_read_for_one_node(tmp_path, text, read):
+    (path := tmp_path / "planner.yaml").write_text(text, encoding="utf-8")
+    for node, expected in read.items():
+        scheduler = load_config(path, node=node).scheduler
+        assert (scheduler.policy, scheduler.max_num_seqs) == expected
+
+
 @pytest.mark.ros
-def test_node_only_parameters_are_those_of_the_node():
-    parameters = pytest.importorskip("llm_planner.ros.planner_node")
-    assert {field.name for field in dataclasses.fields(parameters.NodeSettings)} == NODE_ONLY
+@pytest.mark.parametrize(("text", "read"), SECTIONS.values(), ids=SECTIONS)
+def test_ros_reads_the_same_of_it(tmp_path, text, read):
+    rclpy = pytest.importorskip("rclpy")
+    (path := tmp_path / "planner.yaml").write_text(text, encoding="utf-8")
+    arguments = ["--ros-args", "--params-file", f"{path}"]
+    for full_name, expected in read.items():
+        namespace, _, name = full_name.rpartition("/")
+        context = rclpy.Context()
+        rclpy.init(args=arguments, context=context)
+        node = rclpy.create_node(name, namespace=namespace or "/", context=context, start_parameter_services=False)
+        defaults = [("scheduler.policy", "tardiness"), ("scheduler.max_num_seqs", 16)]
+        assert tuple(parameter.value for parameter in node.declare_parameters("", defaults)) == expected
+        node.destroy_node()
+        context.try_shutdown()
 
 
 def test_overrides_win_over_the_file(tmp_path):
@@ -293,11 +358,33 @@ def test_replicas_do_not_share_the_machines_of_one_engine():
         require_usable(PlannerConfig(backend="vllm", replicas=2, engine=engine))
 
 
-def test_a_plain_file_becomes_parameters_of_a_node(tmp_path):
-    path = tmp_path / "planner.yaml"
-    path.write_text("backend: vllm\ntemperature: 1\nengine: {num_threads: 1}\nrobot_models: [a]\n", encoding="utf-8")
-    expected = {"backend": '"vllm"', "temperature": "1.0", "engine.num_threads": "1", "robot_models": '["a"]'}
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "backend: vllm\ntemperature: 1\nengine: {num_threads: 1}\nrobot_models: [a]\n",
+            {"backend": '"vllm"', "temperature": "1.0", "engine.num_threads": "1", "robot_models": '["a"]'},
+        ),
+        ("engine.num_threads: 1\nengine: {block_size: 8}", {"engine.num_threads": "1", "engine.block_size": "8"}),
+        (
+            "metrics_port: 9400\nmetrics_host: 0.0.0.0\nclient_timeout_s: 9\nautostart: false\nseed: 1",
+            {
+                "metrics_port": "9400",
+                "metrics_host": '"0.0.0.0"',
+                "client_timeout_s": "9.0",
+                "autostart": "false",
+                "seed": "1",
+            },
+        ),
+    ],
+)
+def test_a_plain_file_becomes_parameters_of_a_node(tmp_path, text, expected):
+    (path := tmp_path / "planner.yaml").write_text(text, encoding="utf-8")
     assert plain_parameters(path) == expected
+
+
+def test_a_parameter_file_of_ros_or_an_empty_one_becomes_none(tmp_path):
+    path = tmp_path / "planner.yaml"
     path.write_text("", encoding="utf-8")
     assert plain_parameters(path) == {}
     assert plain_parameters(share_dir() / "config" / "planner.yaml") == {}

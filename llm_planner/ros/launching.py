@@ -95,12 +95,12 @@ def planner_parameters(values: Mapping[str, str], default_config: Path) -> list[
         PlannerError: As ``load_config``, ``require_usable`` and ``full_name``; INVALID_CONFIG for another argument.
     """
     Network(one_of(values, "network", [network.value for network in Network]))
-    full_name(values)
+    node = full_name(values)
     number(values, "dashboard_port", 0, 65535)
     flag(values, "dashboard")
     config = Path(values["config"]) if values["config"] else default_config
     overrides: dict[str, object] = {setting: values[name] for name, setting in _SETTINGS.items() if values[name]}
-    require_usable(load_config(config, overrides))
+    require_usable(load_config(config, overrides, node=node))
     plain = {name: json.loads(value) for name, value in plain_parameters(config).items()}
     if values["metrics_port"]:
         overrides["metrics_port"] = number(values, "metrics_port", 0, 65535)

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 from rclpy.node import Node
 
+from llm_planner.core.config import NodeSettings
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanResult
 from llm_planner.monitoring.metrics_server import MetricsServer
 from llm_planner.monitoring.prometheus import PlannerMetrics
-from llm_planner.ros.node_settings import NodeSettings
 from llm_planner.ros.steady import steady_timer
 from llm_planner.serving.planner_view import PlannerView
 from llm_planner.serving.server import PlanServer

@@ -18,7 +18,7 @@ from rclpy.parameter import Parameter
 
 import llm_planner.msg as msgs
 from llm_planner.core.clock import MonotonicClock
-from llm_planner.core.config import PlannerConfig
+from llm_planner.core.config import NodeSettings, PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.ros import diagnostics, parameters, process, qos
@@ -27,7 +27,6 @@ from llm_planner.ros.guard import guarded
 from llm_planner.ros.live_view import ViewPublisher
 from llm_planner.ros.loading import ServerLoader
 from llm_planner.ros.metrics_endpoint import MetricsEndpoint
-from llm_planner.ros.node_settings import NodeSettings
 from llm_planner.ros.plan_action import PlanAction
 from llm_planner.ros.steady import steady_timer
 from llm_planner.serving.goal_book import GoalBook

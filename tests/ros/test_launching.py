@@ -144,6 +144,12 @@ def test_files_of_either_kind_reach_the_planner(tmp_path):
     (own := tmp_path / "own.yaml").write_text("/**: {ros__parameters: {use_sim_time: true, temperature: 0.5}}")
     (planner,) = launch("edge_server", config=str(own), metrics_port="9400")
     assert planner.options["parameters"] == [str(own), {"metrics_port": 9400}]
+    (named := tmp_path / "named.yaml").write_text("/site_b/edge: {ros__parameters: {backend: fake}}")
+    (planner,) = launch("edge_server", config=str(named), name="edge", namespace="site_b")
+    assert planner.options["parameters"] == [str(named), {}]
+    (of_node := tmp_path / "of_node.yaml").write_text("backend: fake\nmetrics_port: 9400\n")
+    (planner,) = launch("edge_server", config=str(of_node))
+    assert planner.options["parameters"] == [{"backend": "fake", "metrics_port": 9400}]
 
 
 def test_an_argument_that_a_launch_file_lacks_is_refused_unless_another_file_includes_it(monkeypatch):

@@ -8,11 +8,11 @@ import pytest
 import rclpy
 from rclpy.parameter import Parameter
 
+from llm_planner.core.config import NodeSettings
 from llm_planner.core.errors import PlannerError
 from llm_planner.ros import parameters
 from llm_planner.ros.body import BodySettings
 from llm_planner.ros.dashboard_node import DashboardSettings
-from llm_planner.ros.node_settings import NodeSettings
 from llm_planner.ros.planner_node import STATUS_PERIOD_S
 from llm_planner.ros.recorder_node import RecorderSettings
 from llm_planner.ros.remote_goal import HEARTBEAT_PERIOD_S
