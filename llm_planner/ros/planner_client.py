@@ -45,8 +45,8 @@ class PlannerClient:
         robot_id: The robot that asks; the node's full name unless given.
         planner: Full name of the planner node; PlannerError INVALID_CONFIG if no node can have it.
         server_timeout_s: Without a sign of life from the planner for this long, a goal ends with SERVER_UNREACHABLE.
-        loading_timeout_s: How long a goal waits for a planner that says that it loads its model, though no longer than
-            the goal's time budget; ``server_timeout_s`` later it ends with NOT_ACTIVE.
+        loading_timeout_s: How long a goal waits for a planner that says that it loads its model; ``server_timeout_s``
+            later it ends with NOT_ACTIVE.
         clock: Source of monotonic time.
         on_error: Called first, with the exception, if a callback of the client fails unexpectedly, ``on_segment``
             included: stops the robot. Then the client's goals are cancelled.
@@ -133,7 +133,8 @@ class PlannerClient:
             instruction: What to do.
             scene: What the robot sees.
             urgency: How much it matters when the plan comes.
-            time_budget_s: Hard limit until the first segment; None for none.
+            time_budget_s: Hard limit from now until the first segment; None for none. If nothing comes, the handle ends
+                with BUDGET_EXCEEDED.
             start_pose: Where the robot is, from its home: what the safety gate counts from.
             on_segment: Called with each segment, in order, in the executor's thread; iterate over the handle without.
         """
