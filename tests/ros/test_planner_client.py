@@ -3,6 +3,8 @@
 
 import math
 import re
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -16,6 +18,7 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, Urgency
 from llm_planner.core.segment import ReportStatus
 from llm_planner.ros.remote_goal import ANSWER_S, RemoteGoal
+from llm_planner.ros.spinning import spinning
 from tests.documented import ROOT
 from tests.ros import played_robot
 from tests.ros.nodes import Robot, wait_until
@@ -393,3 +396,35 @@ def test_a_planner_that_shuts_down_ends_its_goals(start_planner, start_robot):
     next(iter(handle))
     planner.spinner.executor.create_task(planner.node.end_goals)
     assert handle.result(TIMEOUT_S).error_code is ErrorCode.SHUTTING_DOWN
+
+
+def test_goals_end_when_their_node_is_spun_no_more(planner):
+    with spinning("leaver") as node:
+        robot = client.PlannerClient(node, "tello", server_timeout_s=60.0)
+        handle = robot.plan("hang mf(20);")
+        segment = next(iter(handle))
+    for ended in (handle, robot.plan("mf(20);")):
+        assert ended.result(0.0).error_code is ErrorCode.SHUTTING_DOWN
+        assert list(ended) == []
+    handle.report(segment, ReportStatus.SUCCEEDED)  # in vain, as this
+    handle.cancel()
+
+
+SIGNALLED = """
+import os, signal, threading, rclpy
+from llm_planner.client import PlannerClient, spinning
+
+rclpy.init()  # with rclpy's own handlers of signals
+with spinning("signalled") as node:
+    handle = PlannerClient(node, "tello", planner="/absent", server_timeout_s=60.0).plan("go")
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    assert list(handle) == []
+    handle.cancel()
+    print(handle.result().error_code.name)
+"""
+
+
+def test_goals_end_when_a_signal_shuts_rclpy_down():
+    command = [sys.executable, "-c", SIGNALLED]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert (ended.stdout, ended.returncode) == ("SHUTTING_DOWN\n", 0), ended.stderr
