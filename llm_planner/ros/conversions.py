@@ -140,9 +140,11 @@ def to_goal(request: PlanRequest) -> PlanTask.Goal:
     Numbers and booleans are converted: rclpy sends others (``2`` seconds, NumPy's) as wrong ones, without an error.
 
     Raises:
-        PlannerError: INVALID_ENCODING for text that a message would cut (at a NUL) or cannot hold (surrogates).
+        PlannerError: INVALID_ENCODING for text that a message would cut (at a NUL) or cannot hold (surrogates),
+            INVALID_TIME_BUDGET for a budget of 0, which a message would turn into none, and whatever else can be none.
     """
     _require_readable(request, "instruction", "scene", "plan")
+    require_time_budget(request.time_budget_s)
     goal = PlanTask.Goal(
         robot_id=request.robot_id,
         client_id=request.client_id,

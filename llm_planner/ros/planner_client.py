@@ -33,6 +33,7 @@ from llm_planner.ros.guard import guarded
 from llm_planner.ros.plan_action_client import PlanActionClient
 from llm_planner.ros.plan_handle import PlanHandle
 from llm_planner.ros.remote_goal import NEVER_S, Endpoints, RemoteGoal
+from llm_planner.ros.spinning import SpunNode
 from llm_planner.ros.steady import steady_timer
 from llm_planner.srv import GetSegments
 
@@ -45,14 +46,15 @@ class PlannerClient:
     """Asks one planner for plans, for one robot.
 
     Args:
-        node: The robot's node; spun by the caller (with any executor).
+        node: The robot's node; spun by the caller (with any executor). Call ``close`` when it is spun no more,
+            unless it is a node of ``spinning``.
         robot_model: Name of the robot model, e.g. ``tello``.
         robot_id: The robot that asks; the node's full name unless given.
         planner: Full name of the planner node; PlannerError INVALID_CONFIG if no node can have it.
         server_timeout_s: Without a sign of life from the planner for this long, a goal ends with SERVER_UNREACHABLE;
             PlannerError INVALID_CONFIG below ``MIN_SERVER_TIMEOUT_S``.
-        loading_timeout_s: How long a goal waits for a planner that says that it loads its model, though no longer than
-            the goal's time budget; ``server_timeout_s`` later it ends with NOT_ACTIVE.
+        loading_timeout_s: How long a goal waits for a planner that says that it loads its model; ``server_timeout_s``
+            later it ends with NOT_ACTIVE.
         clock: Source of monotonic time.
         on_error: Called first, with the exception, if a callback of the client fails unexpectedly, ``on_segment``
             included: stops the robot. Then the client's goals are cancelled.
@@ -74,14 +76,15 @@ class PlannerClient:
         if not server_timeout_s >= MIN_SERVER_TIMEOUT_S:  # so that NaN is refused too
             what = f"server_timeout_s is {server_timeout_s}; give at least {MIN_SERVER_TIMEOUT_S:g} s"
             raise PlannerError(ErrorCode.INVALID_CONFIG, what)
-        self._robot_model = robot_model
+        self._robot_model, self._client_id = robot_model, node.get_fully_qualified_name()
         self._clock = clock or MonotonicClock()
         self._goals: dict[str, RemoteGoal] = {}
         self._status_at_s = self._loading_at_s = NEVER_S
         self._is_active = False
         self._activated = threading.Event()
         self._handles: list[PlanHandle] = []  # of goals that may be unfinished
-        self._lock = threading.Lock()  # of the handles, which any thread may add to
+        self._is_closed = False
+        self._lock = threading.Lock()  # of the handles, which any thread may add to, and whether there may be more
         self._on_error = on_error
         self._bridge = Bridge(node, self._fail)
         self._endpoints = Endpoints(
@@ -94,7 +97,7 @@ class PlannerClient:
             ),
             get_segments=node.create_client(GetSegments, f"{planner}/get_segments"),
             heartbeats=node.create_publisher(msgs.Heartbeat, f"{planner}/heartbeat", qos.HEARTBEATS),
-            robot_id=robot_id or node.get_fully_qualified_name().lstrip("/"),
+            robot_id=robot_id or self._client_id.lstrip("/"),
             planner=planner,
             server_timeout_s=server_timeout_s,
             loading_timeout_s=loading_timeout_s,
@@ -105,6 +108,8 @@ class PlannerClient:
         node.create_subscription(msgs.PlannerStatus, f"{planner}/status", self._guard(self._on_status), qos.STATUS)
         self._timer = steady_timer(node, TICK_S, self._guard(self._tick))
         self._timer.cancel()  # until there is a goal to look after
+        if isinstance(node, SpunNode):
+            node.at_end.append(self.close)
 
     @property
     def robot_id(self) -> str:
@@ -142,9 +147,11 @@ class PlannerClient:
             instruction: What to do.
             scene: What the robot sees.
             urgency: How much it matters when the plan comes.
-            time_budget_s: Hard limit until the first segment; None for none.
+            time_budget_s: Hard limit from now until the first segment; None for none. If nothing comes, the handle ends
+                with BUDGET_EXCEEDED.
             start_pose: Where the robot is, from its home: what the safety gate counts from.
             on_segment: Called with each segment, in order, in the executor's thread; iterate over the handle without.
+                It must return at once: that thread sends the heartbeats; without them the goal ends with CLIENT_GONE.
         """
         request = PlanRequest(
             request_id=uuid.uuid4().hex,
@@ -168,7 +175,7 @@ class PlannerClient:
         and end with SUPERSEDED, or, if the planner refuses the urgent one, with CANCELLED. Without a ``client_id`` a
         request gets the full name of the node.
         """
-        request = replace(request, client_id=request.client_id or self._endpoints.node.get_fully_qualified_name())
+        request = replace(request, client_id=request.client_id or self._client_id)
         handle = PlanHandle(
             request, send_report=self.report, request_cancel=self._request_cancel, on_segment=on_segment
         )
@@ -181,6 +188,10 @@ class PlannerClient:
             self._handles = [other for other in self._handles if not other.is_done]
             replaced = [other for other in self._handles if _replaces(request, other.request)]
             self._handles.append(handle)
+            is_closed = self._is_closed
+        if is_closed:
+            _end_unheard(handle)
+            return handle
         for other in replaced:
             other.close()
             handle.future.add_done_callback(functools.partial(_cancel_unless_done, other))
@@ -189,7 +200,16 @@ class PlannerClient:
 
     def report(self, report: SegmentReport) -> None:
         """Tells the planner how a segment stands; ``PlanHandle.report`` is the easier way."""
-        self._reports.publish(conversions.from_report(report))
+        if not self._is_closed:
+            self._reports.publish(conversions.from_report(report))
+
+    def close(self) -> None:
+        """Ends all goals with SHUTTING_DOWN, also those to come: the node is spun no more."""
+        with self._lock:
+            self._is_closed = True
+            handles = [handle for handle in self._handles if not handle.is_done]
+        for handle in handles:
+            _end_unheard(handle)
 
     def _guard(self, callback: Callable[..., Any]) -> Callable[..., Any]:
         return guarded(self._endpoints.node, callback, self._fail)
@@ -205,7 +225,8 @@ class PlannerClient:
                 handle.cancel()
 
     def _request_cancel(self, handle: PlanHandle) -> None:
-        self._bridge.post(functools.partial(self._cancel, handle))
+        if not self._is_closed:
+            self._bridge.post(functools.partial(self._cancel, handle))
 
     # Everything below runs in the executor's thread
 
@@ -259,6 +280,11 @@ def _replaces(request: PlanRequest, other: PlanRequest) -> bool:
     """Returns whether a planner ends one goal for another, by its rules (``serving.admission``)."""
     is_same_robot = request.robot_id == other.robot_id
     return is_same_robot and request.urgency is Urgency.URGENT and other.urgency is not Urgency.URGENT
+
+
+def _end_unheard(handle: PlanHandle) -> None:
+    handle.close()
+    handle.fail(PlannerError(ErrorCode.SHUTTING_DOWN, "the robot's node is not spun any more"))
 
 
 def _cancel_unless_done(handle: PlanHandle, _: object) -> None:

@@ -22,6 +22,7 @@ import llm_planner.msg as msgs
 from llm_planner.action import PlanTask
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
+from llm_planner.core.request import OverrunStrategy
 from llm_planner.ros import conversions
 from llm_planner.ros.guard import Guard
 from llm_planner.ros.plan_handle import CARRIED_OUT, PlanHandle
@@ -29,6 +30,7 @@ from llm_planner.srv import GetSegments
 
 RETRY_S = 1.0  # after which a request that was not answered is sent again
 HEARTBEAT_PERIOD_S = 1.0
+ANSWER_S = 1.0  # behind the end of a time budget: an answer that was lost comes again, and the robot acts on its own
 LIMBO_S = 1.5  # how long a goal may be missing from the planner's status before the client asks
 NEVER_S = float("-inf")
 
@@ -93,8 +95,10 @@ class RemoteGoal:
             loading_at_s: When it last said that it was loading its model.
         """
         now_s = self._endpoints.clock.now_s()
-        if self._remote is None and now_s - self._sent_at_s >= RETRY_S and self._endpoints.action.server_is_ready():
+        if self._remote is None and now_s - self._sent_at_s >= RETRY_S:
             self._send(now_s)
+        if self.is_done:  # refused
+            return
         if self._sent_at_s > NEVER_S and now_s - self._heartbeat_at_s >= HEARTBEAT_PERIOD_S:
             self._heartbeat_at_s = now_s
             robot_id = self._endpoints.robot_id
@@ -128,12 +132,18 @@ class RemoteGoal:
     # Sending
 
     def _send(self, now_s: float) -> None:
-        self._sent_at_s = now_s
+        """Sends the goal, with what is left of its time budget, if the planner is there."""
         try:
             goal = conversions.to_goal(self._handle.request)
         except PlannerError as error:
             self._end(error)
             return
+        left_s = self._budget_left_s(now_s)
+        if left_s <= 0 or not self._endpoints.action.server_is_ready():
+            return
+        if left_s < math.inf:
+            goal.time_budget_s = round(left_s, 3) or left_s  # people read it in messages
+        self._sent_at_s = now_s
         guard = self._endpoints.guard
         on_feedback = guard(self._on_feedback)
         sent = self._endpoints.action.send_goal_async(goal, feedback_callback=on_feedback, goal_uuid=self._uuid)
@@ -225,7 +235,12 @@ class RemoteGoal:
 
     def _give_up_in_time(self, now_s: float, status_at_s: float, loading_at_s: float) -> None:
         timeout_s = self._endpoints.server_timeout_s
-        if self._remote is not None:
+        if self._has_nothing_in_time(now_s):
+            what = (
+                f"nothing came from planner {self._endpoints.planner} within {self._handle.request.time_budget_s:g} s"
+            )
+            self._abandon(PlannerError(ErrorCode.BUDGET_EXCEEDED, what))
+        elif self._remote is not None:
             if now_s - max(self._listed_at_s, status_at_s) > timeout_s:
                 self._lose(f"shows no life for {timeout_s:g} s")
         elif now_s - self._waited_until_s(loading_at_s) > timeout_s:
@@ -237,17 +252,31 @@ class RemoteGoal:
                 self._lose(f"does not answer for {timeout_s:g} s")
 
     def _waited_until_s(self, loading_at_s: float) -> float:
-        """Returns from when on the planner is late: it may load for a while, but no longer than a budget lasts."""
-        loading_timeout_s = min(self._endpoints.loading_timeout_s, self._handle.request.time_budget_s or math.inf)
-        return max(self._begun_at_s, min(loading_at_s, self._begun_at_s + loading_timeout_s))
+        """Returns from when on the planner is late: it may load for a while."""
+        return max(self._begun_at_s, min(loading_at_s, self._begun_at_s + self._endpoints.loading_timeout_s))
+
+    def _budget_left_s(self, now_s: float) -> float:
+        """Returns how much of the time budget is left, whatever passed while no planner had the goal."""
+        budget_s = self._handle.request.time_budget_s
+        return math.inf if budget_s is None else self._begun_at_s + float(budget_s) - now_s
+
+    def _has_nothing_in_time(self, now_s: float) -> bool:
+        """Whether the time budget is over, and the planner has sent neither a segment nor a result."""
+        is_skipping = self._remote is not None and self._handle.request.overrun is OverrunStrategy.SKIP_NEXT
+        return self._handle.next_index == 0 and not is_skipping and self._budget_left_s(now_s) <= -ANSWER_S
 
     def _lose(self, what: str) -> None:
+        planner = self._endpoints.planner
+        error = PlannerError(ErrorCode.SERVER_UNREACHABLE, f"planner {planner} {what}; ask again when it is up")
+        self._abandon(error)
+
+    def _abandon(self, error: PlannerError) -> None:
+        """Ends the goal without the planner's word."""
         now_s = self._endpoints.clock.now_s()
         if self._sent_at_s > NEVER_S:
             self._adopt(now_s)  # else rclpy keeps the callback for feedback forever
         self._send_cancel(now_s)  # if it is alive after all, the robot must not stay busy there
-        planner = self._endpoints.planner
-        self._end(PlannerError(ErrorCode.SERVER_UNREACHABLE, f"planner {planner} {what}; ask again when it is up"))
+        self._end(error)
 
     def _end(self, error: PlannerError) -> None:
         if error.code is not ErrorCode.NONE:

@@ -3,7 +3,7 @@
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import rclpy
 import rclpy.utilities
@@ -16,9 +16,23 @@ from llm_planner.ros.guarded_executor import GuardedExecutor
 POLL_S = 0.1
 
 
+class SpunNode(Node):
+    """A node of ``spinning``.
+
+    Attributes:
+        at_end: What its thread calls when it ends: after that, no callback of the node is called any more.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.at_end: list[Callable[[], None]] = []
+
+
 @contextlib.contextmanager
 def spinning(name: str) -> Iterator[Node]:
     """Yields a node that is spun by a thread; ends thread and node, and rclpy if it was not running before.
+
+    Goals of its clients that are unfinished when the thread ends, also because rclpy was shut down, end too.
 
     What a callback raises is logged and passed over. Signals stay what they are to the program: rclpy would take its
     context away under the main thread's feet at Ctrl-C, and keep SIGTERM from ending it.
@@ -26,15 +40,19 @@ def spinning(name: str) -> Iterator[Node]:
     was_running = rclpy.utilities.ok()
     if not was_running:
         rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
-    node = rclpy.create_node(name)
+    node = SpunNode(name)
     executor = GuardedExecutor()
     executor.add_node(node)
     is_stopped = threading.Event()
 
     def spin() -> None:
-        with contextlib.suppress(ExternalShutdownException):  # another thread has shut rclpy down
-            while not is_stopped.is_set():
-                executor.spin_once(timeout_sec=POLL_S)
+        try:
+            with contextlib.suppress(ExternalShutdownException):  # a signal or another thread has shut rclpy down
+                while not is_stopped.is_set():
+                    executor.spin_once(timeout_sec=POLL_S)
+        finally:
+            for call in node.at_end:
+                call()
 
     thread = threading.Thread(target=spin, name="spin", daemon=True)
     thread.start()

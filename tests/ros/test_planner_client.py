@@ -3,6 +3,8 @@
 
 import math
 import re
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -14,11 +16,13 @@ from rclpy.task import Future
 
 from llm_planner import client
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.request import PlanRequest, Urgency
+from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, Urgency
 from llm_planner.core.segment import ReportStatus
 from llm_planner.ros.planner_client import PlannerClient
-from llm_planner.ros.remote_goal import RemoteGoal
+from llm_planner.ros.remote_goal import ANSWER_S, RemoteGoal
+from llm_planner.ros.spinning import spinning
 from tests.documented import ROOT
+from tests.ros import played_robot
 from tests.ros.nodes import Robot, wait_until
 
 pytestmark = pytest.mark.ros
@@ -204,6 +208,7 @@ def test_a_callback_that_fails_ends_the_goal_and_nothing_else(planner, start_rob
         ({"instruction": "go \ud800"}, ErrorCode.INVALID_ENCODING),
         ({"time_budget_s": math.nan}, ErrorCode.INVALID_TIME_BUDGET),
         ({"time_budget_s": -1.0}, ErrorCode.INVALID_TIME_BUDGET),
+        ({"time_budget_s": 0.0}, ErrorCode.INVALID_TIME_BUDGET),
         ({"robot_id": "a b"}, ErrorCode.INVALID_ROBOT_ID),
         ({"request_id": str(uuid.uuid4())}, ErrorCode.UNKNOWN_GOAL),
         ({"request_id": "robot"}, ErrorCode.UNKNOWN_GOAL),
@@ -272,6 +277,77 @@ def test_without_a_planner_a_goal_ends_in_bounded_time(start_robot):
     robot = start_robot("lonely", planner="/absent", server_timeout_s=1.5)
     assert robot.client.plan("mf(20);").result(TIMEOUT_S).error_code is ErrorCode.SERVER_UNREACHABLE
     assert not robot.client.is_planner_active
+
+
+class Budgeted:
+    """A goal with a time budget of 2 s, on a clock that the test moves, and what a planner hears of it."""
+
+    def __init__(self, *, is_there=True, **fields):
+        self._robot = robot = played_robot.Robot()
+        self.is_there, self.action, self._client = is_there, robot.action, robot.client
+        self.action.server_is_ready = lambda: self.is_there
+        request = {"request_id": uuid.uuid4().hex, "robot_id": "x", "robot_model": "tello", "instruction": "go"}
+        self.handle = robot.client.ask(PlanRequest(**({"time_budget_s": 2.0} | request | fields)))
+        self.goal_id = self.handle.goal_id
+        robot.spin()
+
+    def wait(self, seconds):
+        self._robot.clock.advance(seconds)
+        self._client._tick()
+
+    def feed(self, *texts):
+        self._robot.feed(self.goal_id, played_robot.messages(self.goal_id, *texts))
+
+    @property
+    def code(self):
+        return self.handle.result(0.0).error_code if self.handle.is_done else None
+
+
+def test_a_planner_that_comes_late_gets_what_is_left_of_the_budget():
+    goal = Budgeted(is_there=False)
+    goal.wait(1.5)
+    goal.is_there = True
+    goal.wait(0.25)
+    assert goal.action.sent[goal.goal_id].time_budget_s == 0.25
+
+
+def test_a_goal_ends_with_its_budget_if_no_planner_comes():
+    goal = Budgeted(is_there=False)
+    goal.wait(2.0)
+    assert goal.code is None  # the robot's own answer comes first
+    goal.is_there = True
+    goal.wait(ANSWER_S)
+    assert goal.code is ErrorCode.BUDGET_EXCEEDED
+    assert not goal.action.sent
+
+
+@pytest.mark.parametrize("scope", BudgetScope)
+@pytest.mark.parametrize("overrun", [OverrunStrategy.KILL, OverrunStrategy.PARTIAL])
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_a_goal_that_is_not_answered_ends_with_its_budget(scope, overrun, is_taken):
+    goal = Budgeted(budget_scope=scope, overrun=overrun)
+    assert goal.action.sent[goal.goal_id].time_budget_s == 2.0
+    if is_taken:
+        goal.feed()
+    goal.wait(2.0)
+    assert goal.code is None  # the planner's word may be on its way
+    goal.wait(ANSWER_S)
+    assert goal.code is ErrorCode.BUDGET_EXCEEDED
+    assert set(goal.action.cancelled) == {goal.goal_id}
+    goal.feed("mf(20);")
+    assert list(goal.handle) == []
+
+
+@pytest.mark.parametrize(("texts", "overrun"), [(["mf(20);"], OverrunStrategy.KILL), ([], OverrunStrategy.SKIP_NEXT)])
+def test_a_goal_that_the_planner_may_go_on_with_outlives_its_budget(texts, overrun):
+    goal = Budgeted(overrun=overrun)
+    goal.feed(*texts)
+    goal.wait(2.0 + ANSWER_S)
+    assert goal.code is None
+
+
+def test_a_goal_that_can_be_none_is_refused_without_a_planner():
+    assert Budgeted(is_there=False, time_budget_s=0.0).code is ErrorCode.INVALID_TIME_BUDGET
 
 
 def test_goals_that_have_ended_are_forgotten(start_planner, start_robot):
@@ -343,3 +419,35 @@ def test_a_planner_that_shuts_down_ends_its_goals(start_planner, start_robot):
     next(iter(handle))
     planner.spinner.executor.create_task(planner.node.end_goals)
     assert handle.result(TIMEOUT_S).error_code is ErrorCode.SHUTTING_DOWN
+
+
+def test_goals_end_when_their_node_is_spun_no_more(planner):
+    with spinning("leaver") as node:
+        robot = client.PlannerClient(node, "tello", server_timeout_s=60.0)
+        handle = robot.plan("hang mf(20);")
+        segment = next(iter(handle))
+    for ended in (handle, robot.plan("mf(20);")):
+        assert ended.result(0.0).error_code is ErrorCode.SHUTTING_DOWN
+        assert list(ended) == []
+    handle.report(segment, ReportStatus.SUCCEEDED)  # in vain, as this
+    handle.cancel()
+
+
+SIGNALLED = """
+import os, signal, threading, rclpy
+from llm_planner.client import PlannerClient, spinning
+
+rclpy.init()  # with rclpy's own handlers of signals
+with spinning("signalled") as node:
+    handle = PlannerClient(node, "tello", planner="/absent", server_timeout_s=60.0).plan("go")
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    assert list(handle) == []
+    handle.cancel()
+    print(handle.result().error_code.name)
+"""
+
+
+def test_goals_end_when_a_signal_shuts_rclpy_down():
+    command = [sys.executable, "-c", SIGNALLED]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    assert (ended.stdout, ended.returncode) == ("SHUTTING_DOWN\n", 0), ended.stderr

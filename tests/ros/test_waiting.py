@@ -449,11 +449,17 @@ def test_a_goal_waits_for_a_planner_that_loads(start):
     assert handle.result(TIMEOUT_S).error_code is ErrorCode.NONE
 
 
-@pytest.mark.parametrize(("loading_timeout_s", "time_budget_s"), [(0.2, None), (60.0, 0.2)])
-def test_a_goal_waits_no_longer_than_it_may(start, loading_timeout_s, time_budget_s):
+@pytest.mark.parametrize(
+    ("loading_timeout_s", "time_budget_s", "code", "reason"),
+    [
+        (0.2, None, ErrorCode.NOT_ACTIVE, "still loads its model"),
+        (60.0, 0.2, ErrorCode.BUDGET_EXCEEDED, "nothing came from planner /slow within 0.2 s"),
+    ],
+)
+def test_a_goal_waits_no_longer_than_it_may(start, loading_timeout_s, time_budget_s, code, reason):
     start(LoadingPlanner, "slow")
     robot = start(Robot, "drone_1", planner="/slow", server_timeout_s=1.5, loading_timeout_s=loading_timeout_s)
     wait_until(lambda: robot.client.received_at_s > 0)
     result = robot.client.plan("mf(20);", time_budget_s=time_budget_s).result(TIMEOUT_S)
-    assert result.error_code is ErrorCode.NOT_ACTIVE
-    assert "still loads its model" in result.error_msg
+    assert result.error_code is code
+    assert reason in result.error_msg
