@@ -55,8 +55,10 @@ _WAYS = {  # words that order a motion or a turn
     Side.RIGHT: r"right|starboard|rightwards?|righthand|(?<!against )(?<!against the )clockwise|(?:three|3) o clock",
     Side.FRONT: rf"fore ?wards?|forwards?|fwd|(?:go|fly|move|straight|further|half|{_UNIT}) (?:ahead(?! of)|front)"
     rf"|ahead (?:\w+ )?\w+ {_UNIT}|(?<!is )(?<!it )(?<!are )(?:closer|nearer)(?! than)|advance"
-    rf"|forth|there(?= and (?:\w+ )?back\b)|(?:go|going|fly|flying|{_UNIT}) on"
-    rf"|(?<!back )(?<!come )(?<!get )(?<!go )(?<!move )out(?= (?:\w+ )?\w+ {_UNIT})",
+    rf"|forth|there(?= and (?:\w+ )?back\b)|(?:(?:go|going|fly|flying)(?= on (?!to\b))|{_UNIT}) on"
+    rf"|(?:go|fly|move) (?:an? |another )?\w+ {_UNIT}(?! (?:further )?(?:to (?:the |your )?)?"
+    r"(?:left|right|up|down|back|higher|lower|away|off|out|above|below|behind)\w*\b)"
+    rf"|(?<!back )(?<!pull )out(?= (?:\w+ )?\w+ {_UNIT}\b.*\bback\b)",
     Side.BACK: r"(?<!come )(?<!read )(?<!and )back(?!(?: up| down| to| in| on| where| the way)\b)"
     r"|backwards?|reverse|astern|retreat|withdraw"
     r"|recoil|retire",

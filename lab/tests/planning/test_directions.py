@@ -202,6 +202,10 @@ def test_the_authors_take_a_way_out_where_there_is_one():
         ("turn right, then wait, no rush", "tu(90);d(5);"),
         ("don't go too far, fly left 1 m", "mr(100);"),
         ("move away to the left", "mr(100);"),
+        ("go two metres back", "mf(200);"),
+        ("go two metres to the left", "mr(200);"),
+        ("fly back two metres", "mf(200);"),
+        ("move a metre further down", "mu(100);"),
     ],
 )
 def test_the_other_way_round_is_a_contradiction(instruction, plan):
@@ -257,6 +261,8 @@ def test_the_other_way_round_is_a_contradiction(instruction, plan):
         ("say so and come back out one metre", "mb(100);"),
         ("fly it, turn on the heel, fly it back", "mf(480);tc(180);mf(480);"),
         ("looking up hurts: come deeper 60 cm", "md(60);"),
+        ("go on to the rack, and if no book is in sight, come back four feet", "g(rack);mb(122);"),
+        ("turn right, go two metres, picture, two metres back", "tc(90);mf(200);tp();mb(200);"),
     ],
 )
 def test_what_the_words_do_not_speak_against_passes(instruction, plan):
