@@ -35,7 +35,7 @@ def composed(rng: random.Random, frame: Frame, thing: Thing) -> Frame:
     """Returns a larger order made of a filled one; the frame itself if it is none that this way can be made of."""
     if frame.scene or frame.is_danger or re.search(r"fail|unclear|->|\?|\bs\(|stop\(", frame.plan):
         return frame
-    if _NOT_PLAIN.search(frame.sentence.lower()) or _begins_with_a_full_hand(frame.plan):
+    if _NOT_PLAIN.search(frame.sentence.lower()) or begins_with_a_full_hand(frame.plan):
         return frame
     kind = rng.random()
     if kind < _LISTED_SHARE:
@@ -302,5 +302,6 @@ def _in_plural(sentence: str) -> str:
     return re.sub(r"\bit\b", "them", sentence)
 
 
-def _begins_with_a_full_hand(plan: str) -> bool:
+def begins_with_a_full_hand(plan: str) -> bool:
+    """Whether a plan puts down what the arm has picked up before."""
     return "place(" in plan and "pick(" not in plan.partition("place(")[0]

@@ -11,7 +11,7 @@ from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
 from llm_planner.planning.quantities import QuantityKind, quantities
 from llm_planner.planning.untrusted import ascii_letters
-from llm_planner_lab.tasks.composed import composed
+from llm_planner_lab.tasks.composed import begins_with_a_full_hand, composed
 from llm_planner_lab.tasks.draft import Draft
 from llm_planner_lab.tasks.frames import AMOUNT, OBJECT, WORDS, Frame, nouns, sayings
 from llm_planner_lab.tasks.names import invented_word
@@ -342,7 +342,7 @@ def _ambiguous(rng: random.Random, frame: Frame) -> Frame:
     definite = [m[1].lower() for m in _DEFINITE.finditer(frame.sentence)]
     used = frozenset(noun.lower() for noun in OBJECT.findall(frame.plan))
     candidates = [n for n in definite if n in used and tails.count(n) == 1 and identifier(n) not in _AREAS]
-    if not candidates or frame.scene or frame.is_danger or _begins_with_a_full_hand(frame.plan):
+    if not candidates or frame.scene or frame.is_danger or begins_with_a_full_hand(frame.plan):
         return frame
     if re.search(r"fail|unclear|->|find|\?|\bs\(", frame.plan):
         return frame
@@ -369,7 +369,7 @@ def _joined(rng: random.Random, one: Frame, two: Frame) -> Frame:
     plan = one.plan + two.plan
     if ("pick(" in two.plan or "push(" in two.plan) and _ends_with_a_full_hand(one.plan):
         return one
-    if _begins_with_a_full_hand(two.plan):  # whatever the first one leaves in it is something else
+    if begins_with_a_full_hand(two.plan):  # whatever the first one leaves in it is something else
         return one
     if "ld(" in one.plan:  # nothing is done behind a landing
         return one
@@ -377,10 +377,6 @@ def _joined(rng: random.Random, one: Frame, two: Frame) -> Frame:
         return one
     sentence = one.sentence.rstrip(" .!") + rng.choice(_JOINERS) + two.sentence[:1].lower() + two.sentence[1:]
     return replace(one, sentence=sentence, plan=plan)
-
-
-def _begins_with_a_full_hand(plan: str) -> bool:
-    return "place(" in plan and "pick(" not in plan.partition("place(")[0]
 
 
 def _ends_with_a_full_hand(plan: str) -> bool:
