@@ -8,6 +8,7 @@ from llm_planner.planning.directions import DirectionCheck
 from llm_planner.planning.exclusions import ExclusionCheck
 from llm_planner.planning.names import NameCheck
 from llm_planner.planning.omissions import OmissionCheck
+from llm_planner.planning.unasked import UnaskedCheck
 from llm_planner.planning.verdict import PlanCheck
 from llm_planner.robots.model import RobotModel
 
@@ -19,7 +20,8 @@ def instruction_checks(model: RobotModel, request: PlanRequest, *, is_copying: b
         model: Of the robot.
         request: What was asked. An emergency is asked in few words: its amounts are the robot's to choose, and
             the things that it names are what to keep away from.
-        is_copying: Whether the model says only what it is asked to say, as the bundled one does.
+        is_copying: Whether the model was taught to copy English orders and has nothing of its own to say, as the
+            bundled one.
     """
     is_urgent = request.urgency is Urgency.URGENT
     checks: list[PlanCheck] = [
@@ -30,6 +32,7 @@ def instruction_checks(model: RobotModel, request: PlanRequest, *, is_copying: b
         return checks
     return [
         *checks,
+        *([UnaskedCheck(model, request.instruction)] if is_copying else []),
         AmountCheck(model, request.instruction),
         ExclusionCheck(model, request.instruction),
         AmbiguityCheck(model, request.instruction, request.scene),

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motions of which an instruction says nothing: a plan that lands where nobody speaks of the ground has guessed.
+
+For a model that was taught English orders only, and writes a plan for whatever it is told ("a la derecha", "para").
+Each kind of motion has words without which nobody orders it: they are many, so that what passes may still be wrong.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from llm_planner.core.skill import SkillCall
+from llm_planner.planning.verdict import Verdict
+from llm_planner.robots.effect import Land, TakeOff, Translate
+from llm_planner.robots.model import RobotModel
+
+_SIDES = (
+    r"left|right|lefft|leeft|lft|rgt|rigth|ri(?:hgt|gth|te)|wri(?:te|ght)|reich|\bport\b|starboard|side|clock|\b[lr]\b"
+)
+_UP = (
+    r"up|high|r[io]s(?:e|ing)|rais|lift|climb|ascen|elevat|hoist|levitat|soar|mount|height|altitude|above|over|off|hop|jump|leap"
+    r"|roof|ceiling|sky|air|top|tall|loft|gain|low|add|increase|\bz\b|\bhi(?:re)?\b|more|before|back|undo|same|path"
+)
+_DOWN = (
+    r"down|dwn|low|descen|drop|drap|duck|dip|sink|doon|dawn|deep|below|under|beneath|fall|floor|ground|squat|crouch|stoop|lose"
+    r"|less|sett?l|close|bottom|height|come|dive|up|high|correct|reduc|plummet|subside|minus|climb|return|was|were|here|again"
+)
+_GROUND = (
+    r"land|down|ground|floor|touch|settle|sit|park|rest|stop|perch|dock|deck|home|base|finish|done|end|pad|put|set|low|alight"
+    r"|off|bed|roost|nest|earth|grass|feet|foot|sleep|enough|call it|day|d(?:awn|oon)|firma|tarmac|pose|air|bring|peace"
+)
+_AIR = (
+    r"off|up|air|ris(?:e|ing)|launch|lift|start|fly|flight|go|leave|hover|wake|take|get|climb|ascen|begin|sky|jump|hop|wing|spin"
+    r"|rotor|motor|engine|ground|floor|aloft|chock|depart|aff|taking"
+)
+
+
+@dataclass(slots=True)
+class UnaskedCheck:
+    """Follows one plan call by call.
+
+    Args:
+        model: Of the robot: what its skills do.
+        instruction: As it came; untrusted.
+    """
+
+    model: RobotModel
+    instruction: str
+    problem: str = field(default="", init=False)
+    _said: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._said = self.instruction[:4096].lower()
+
+    def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:
+        """Returns how the plan stands with the calls of another statement."""
+        for call in calls:
+            skill = self.model.skill(call.name)
+            act, words = ("", "") if skill is None else _act(skill.effect)
+            if act and not re.search(words, self._said):
+                self.problem = f"the instruction says nothing of {act}"
+                return Verdict.CONTRADICTED
+        return Verdict.EXPLAINED
+
+    def finish(self) -> Verdict:
+        """Returns how the whole plan stands."""
+        return Verdict.EXPLAINED
+
+    def restarted(self) -> None:
+        """Returns no check: another way may need what the instruction does not speak of."""
+
+
+def _act(effect: object) -> tuple[str, str]:
+    """Returns what an effect does, and the words of which one at least orders it; empty for what has no such words."""
+    match effect:
+        case Translate(axis=(_, y, z)) if abs(y) > abs(z):
+            return f"going {'left' if y > 0 else 'right'}", _SIDES
+        case Translate(axis=(x, y, z)) if abs(z) > abs(x):
+            return ("going up", _UP) if z > 0 else ("going down", _DOWN)
+        case TakeOff():
+            return "taking off", _AIR
+        case Land():
+            return "landing", _GROUND
+        case _:
+            return "", ""
