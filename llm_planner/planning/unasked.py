@@ -14,10 +14,13 @@ from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.effect import Land, TakeOff, Translate
 from llm_planner.robots.model import RobotModel
 
-_SIDES = r"left|right|lefft|leeft|lft|rgt|rigth|ri(?:hgt|gth)|rite|wri(?:te|ght)|reich|\bport\b|starboard|side|clock|\b[lr]\b"
+_SIDES = (
+    r"left|right|lefft|leeft|lft|rgt|rigth|ri(?:hgt|gth)|rite|wri(?:te|ght)|reich"
+    r"|\bport\b|starboard|side|clock|\b[lr]\b"
+)
 _UP = (
-    r"up|high|r[io]s(?:e|ing)|rais|lift|climb|ascen|elevat|hoist|levitat|soar|mount|height|altitude|above|over|off|hop|jump|leap"
-    r"|roof|ceiling|sky|air|top|tall|loft|gain|low|add|increase|\bz\b|\bhi(?:re)?\b|more|before|back|undo|same|path"
+    r"up|high|r[io]s(?:e|ing)|rais|lift|climb|ascen|elevat|hoist|levitat|soar|mount|height|altitude|above|over|off|hop|jump"
+    r"|leap|roof|ceiling|sky|air|top|tall|loft|gain|low|add|increase|\bz\b|\bhi(?:re)?\b|more|before|back|undo|same|path"
 )
 _DOWN = (
     r"down|dwn|low|descen|drop|drap|duck|dip|sink|doon|dawn|deep|below|under|beneath|fall|floor|ground|squat|crouch|stoop|lose"
