@@ -15,7 +15,7 @@ from llm_planner.robots.effect import Land, TakeOff, Translate
 from llm_planner.robots.model import RobotModel
 
 _SIDES = (
-    r"left|right|lefft|leeft|lft|rgt|rigth|ri(?:hgt|gth)|rite|write|wright|reich"
+    r"left|right|lefft|leeft|lft|r(?:gt|ite|ihgt|igth)|w(?:rite|right)|reich"
     r"|\bport\b|starboard|side|clock|\b[lr]\b"
 )
 _UP = (
