@@ -3,8 +3,10 @@
 
 For a model that was taught English orders only, and writes a plan for whatever it is told ("a la derecha", "para").
 Each kind of motion has words without which nobody orders it: they are many, so that what passes may still be wrong.
+Who warns of something orders no motion, so warnings are not judged.
 """
 
+import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -34,6 +36,12 @@ _AIR = (
     r"off|up|air|ris(?:e|ing)|launch|lift|start|fly|flight|go|leave|hover|wake|take|get|climb|ascen|begin|sky|jump|hop|wing|spin"
     r"|rotor|motor|engine|ground|floor|aloft|chock|depart|aff|taking"
 )
+_WARNING = re.compile(
+    r"evad|escap|avoid|flee|away|dodg|pursu|chas|attack|colli|crash|injur|hurt|protect|beware|brace|danger|careful|caution|hazard"
+    r"|prevent|threat|fire|smoke|(?:watch|look|mind) out|toward|(?:over|under(?:neath)?|above|below|beneath) you"
+)
+_MISSPELLED = ("left", "right", "higher", "ascend", "lower", "descend", "land")
+_CLOSE = 0.76  # of ``difflib``: "rgiht", "lannd"
 
 
 @dataclass(slots=True)
@@ -49,13 +57,18 @@ class UnaskedCheck:
     instruction: str
     problem: str = field(default="", init=False)
     _said: str = field(init=False)
+    _is_judged: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self._said = self.instruction[:4096].lower()
+        words = {*re.findall(r"[a-z]{4,}", self._said)}.difference(_MISSPELLED)
+        self._is_judged = not _WARNING.search(self._said) and not any(
+            difflib.get_close_matches(word, _MISSPELLED, n=1, cutoff=_CLOSE) for word in words
+        )
 
     def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement."""
-        for call in calls:
+        for call in calls if self._is_judged else ():
             skill = self.model.skill(call.name)
             act, words = ("", "") if skill is None else _act(skill.effect)
             if act and not re.search(words, self._said):

@@ -51,6 +51,10 @@ def test_nobody_speaks_of_it(instruction, plan, act):
         ("dip slightly, then undo the dip", "md(30);mu(30);"),
         ("settle on the grass", "ld();"),
         ("chocks away", "tk();"),
+        ("fly rgiht a metre", "mr(100);"),
+        ("please lannd", "ld();"),
+        ("evade the tiger from the rear", "mu(100);mf(200);"),
+        ("avoid the collision with the bus over you", "md(50);"),
         ("ga vooruit", "mf(100);tc(90);"),  # these have too many words
     ],
 )
