@@ -3,7 +3,7 @@
 
 For a model that was taught English orders only, and writes a plan for whatever it is told ("a la derecha", "para").
 Each kind of motion has words without which nobody orders it: they are many, so that what passes may still be wrong.
-Who warns of something orders no motion, so warnings are not judged.
+Not judged are warnings, which leave the motion to the robot, and instructions with a word that may be a misspelled one.
 """
 
 import difflib
@@ -16,10 +16,7 @@ from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.effect import Land, TakeOff, Translate
 from llm_planner.robots.model import RobotModel
 
-_SIDES = (
-    r"left|right|lefft|leeft|lft|r(?:gt|ite|ihgt|igth)|w(?:rite|right)|reich"
-    r"|\bport\b|starboard|side|clock|\b[lr]\b"
-)
+_SIDES = r"left|right|lft|rgt|\brite\b|write|wright|reich|\bport\b|starboard|side|clock|\b[lr]\b"
 _UP = (
     r"up|high|r[io]s(?:e|ing)|rais|lift|climb|ascen|elevat|hoist|levitat|soar|mount|height|altitude|above|over|off|hop|jump"
     r"|leap|roof|ceiling|sky|air|top|tall|loft|gain|low|add|increase|\bz\b|\bhi(?:re)?\b|more|before|back|undo|same|path"
@@ -40,7 +37,7 @@ _WARNING = re.compile(
     r"evad|escap|avoid|flee|away|dodg|pursu|chas|attack|colli|crash|injur|hurt|protect|beware|brace|danger|careful|caution|hazard"
     r"|prevent|threat|fire|smoke|(?:watch|look|mind) out|toward|(?:over|under(?:neath)?|above|below|beneath) you"
 )
-_MISSPELLED = ("left", "right", "higher", "ascend", "lower", "descend", "land")
+_OFTEN_MISSPELLED = ("left", "right", "higher", "ascend", "lower", "descend", "land")
 _CLOSE = 0.76  # of ``difflib``: "rgiht", "lannd"
 
 
@@ -61,9 +58,9 @@ class UnaskedCheck:
 
     def __post_init__(self) -> None:
         self._said = self.instruction[:4096].lower()
-        words = {*re.findall(r"[a-z]{4,}", self._said)}.difference(_MISSPELLED)
+        words = {*re.findall(r"[a-z]{4,}", self._said)}.difference(_OFTEN_MISSPELLED)
         self._is_judged = not _WARNING.search(self._said) and not any(
-            difflib.get_close_matches(word, _MISSPELLED, n=1, cutoff=_CLOSE) for word in words
+            difflib.get_close_matches(word, _OFTEN_MISSPELLED, n=1, cutoff=_CLOSE) for word in words
         )
 
     def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:

@@ -81,11 +81,12 @@ def test_authors_whose_plans_the_old_model_knows_are_drawn_less_often(options, m
     run(old, exact_every=1000)
     others = [replace(f, author="two") for f in plain if f.plan.startswith("pick(")][:50]
     warning = replace(stops[0], sentence="watch out", is_danger=True)
-    monkeypatch.setattr("llm_planner_lab.training.trainer.corpus", lambda: [*stops, warning, *others])
+    choice = replace(stops[0], sentence="not the red one, the other", scene=("red_cup", "blue_cup"))
+    monkeypatch.setattr("llm_planner_lab.training.trainer.corpus", lambda: [*stops, warning, choice, *others])
     weights = Trainer(options("new", start_from=old.output)).frame_weights()
-    known, warned, unknown = weights[0], weights[len(stops)], weights[-1]
+    known, warned, chosen, unknown = weights[0], weights[len(stops)], weights[len(stops) + 1], weights[-1]
     assert 0.1 <= known < 0.5 * unknown
-    assert warned == unknown
+    assert warned == chosen == unknown
 
 
 def test_a_model_that_knows_nothing_draws_all_sentences_alike(options):
