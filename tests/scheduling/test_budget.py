@@ -3,7 +3,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from llm_planner.core.execution_time import CoBatch
 from llm_planner.scheduling.budget import (
     Lengths,
     Setup,
@@ -13,7 +12,7 @@ from llm_planner.scheduling.budget import (
     removal_needed,
     tokens_within,
 )
-from tests.scheduling.budget_builders import LinearTime, companies, lengths, make_task, tasks, times
+from tests.scheduling.budget_builders import LinearTime, companies, make_task, tasks, times
 
 
 @given(tasks, companies, times, st.integers(1, 300))
@@ -100,9 +99,3 @@ def test_tokens_within_a_time_fit_and_one_more_does_not(task, co_batch, time, le
     if num_tokens < task.max_tokens:
         assert decode_phase_s(task, num_tokens + 1, setup, time) > left_s * (1 - 1e-9)
     assert tokens_within(-1e-9, task, setup, time) == 0
-
-
-@given(lengths)
-def test_builders_make_sense(some):
-    assert some.upper is None or some.lower <= some.upper
-    assert CoBatch() == (0, 0)
