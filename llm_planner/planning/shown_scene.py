@@ -36,8 +36,11 @@ _MAX_FOUND = 4096  # labels that a task remembers
 _WORD = re.compile(r"[a-z]+|\d+")
 _SAID_ALOUD = re.compile(
     r'"[^"]*"?|(?<!\w)\'[^\']*\'(?!\w)'
-    r"|\b(?:say|says|announce|shout)\b[^,.;:!?]*?(?=\b(?:and|then|after|before|while|when)\b|[,.;:!?]|$)"
+    r"|\b(?:say|says|announce|shout)\b"
+    r"(?! (?:the names? of|what|which|who|how|where|whether|every|each|all (?:the|of)|everything (?:that|on|in))\b)"
+    r"[^,.;:!?]*?(?=\b(?:and|then|after|before|while|when)\b|[,.;:!?]|$)"
 )
+"""Words that are said are no names of things, unless they ask for some: "say which crates are open"."""
 _PLAIN = re.compile(r"[a-z0-9_ '.-]*")
 _IDENTIFIER = re.compile(r"\s*((?=[a-z0-9_-]*[_0-9])[a-z][a-z0-9_-]*)")
 """What software writes for a name: ``chair_1``, ``red_box``, ``cup2``; what stands behind it says something of it."""

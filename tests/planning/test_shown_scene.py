@@ -69,6 +69,7 @@ def test_a_plural_names_each_of_its_things(one, many):
         "fly forward two metres, then turn left",
         "take off and take a picture",
         'say "hello everyone"',
+        "announce everyone out and land",
         "say good evening and land",
         "fly up 50 cm, hover for 5 seconds and land",
     ],
@@ -85,6 +86,9 @@ def test_a_task_that_needs_no_thing_is_shown_none(task):
         "take the other thing",
         "how many animals are there?",
         "go to something to sit on",
+        "say the name of everything that is open",
+        "announce every one of them",
+        "say which of them are red",
         "fetch me a drink",  # a word that is neither in the scene nor of an order
     ],
 )

@@ -63,6 +63,11 @@ COMMANDS = (
         "Measure time budgets on the engine: predictors, worst cases, eviction and overruns (TimeBill, section 6).",
     ),
     LazyCommand(
+        "inventories",
+        "timebill:inventories",
+        "Measure time budgets where prompts and answers are long, against everything that could be configured.",
+    ),
+    LazyCommand(
         "vllm",
         "vllm:vllm",
         "Measure what our scheduling costs and brings on vLLM, against the same vLLM with its own scheduler.",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``llm-planner bench timebill``: time budgets, measured as TimeBill's evaluation does."""
+"""``llm-planner bench timebill`` and ``inventories``: time budgets, measured as TimeBill's evaluation does."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,9 @@ from llm_planner.cli.output import console
 from llm_planner_lab.cli.live import live_lab, planner_config
 
 PAGE = Path("docs/benchmarks/timebill.md")
+INVENTORIES_PAGE = Path("docs/benchmarks/inventories.md")
+INVENTORY_MODEL = Path("lab/models/inventory")
+"""In a checkout."""
 
 
 def timebill(
@@ -52,6 +56,55 @@ def timebill(
         console.print(_table(document, strategy))
     figures = [] if page is None else draw_timebill(document, page.parent / "figures")
     for path in (*write_report("timebill", document, json, page), *figures):
+        console.print(f"wrote {path}")
+
+
+def inventories(
+    json: Annotated[Path | None, typer.Option("--json", help="Write the result here.")] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(help=f"Page to write, figures next to it; by default {INVENTORIES_PAGE}, none if --quick."),
+    ] = None,
+    is_quick: Annotated[bool, typer.Option("--quick", help="Two minutes: to see that it works.")] = False,
+    seeds: Annotated[int, typer.Option(min=1, help="Independent draws of tasks.")] = 3,
+    per_class: Annotated[int, typer.Option(min=1, help="Tasks of each seed and class of prompt lengths.")] = 34,
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="Model of llm-planner train-planner --inventories.")
+    ] = str(INVENTORY_MODEL),
+    config: ConfigOption = None,
+    threads: ThreadsOption = 1,
+    cpu_time: Annotated[bool, typer.Option(help="Count processor time: less disturbed by other programs.")] = False,
+) -> None:
+    """Measure time budgets where prompts and answers are long: 1,000 to 3,500 tokens, and 64 to 512.
+
+    Nothing else should run meanwhile. It takes hours; --per-class 4 some twenty minutes.
+    """
+    from llm_planner_lab.bench.timebill.benchmark import TimeBillBench
+    from llm_planner_lab.bench.timebill.figures import INVENTORY_MEASURES, draw_sweep
+    from llm_planner_lab.bench.timebill.inventories import FRACTIONS, INVENTORIES, LONG_GRID, quick, run_inventories
+    from llm_planner_lab.reports import write_report
+
+    bench = TimeBillBench(
+        planner=planner_config(model, config, threads),
+        cpu_time=cpu_time,
+        workload=replace(INVENTORIES, num_seeds=seeds, per_class=per_class),
+        grid=LONG_GRID,
+        fractions=FRACTIONS,
+    )
+    if is_quick:
+        bench = quick(bench)
+    elif page is None:
+        page = INVENTORIES_PAGE
+    with live_lab() as lab:
+        document = run_inventories(bench, lab.on_progress)
+    for strategy in ("kill", "skip_next", "partial"):
+        console.print(_table(document, strategy))
+    written = write_report("inventories", document, json, page)
+    if page is not None:
+        picture = page.parent / "figures" / "inventories_sweep.png"
+        draw_sweep(document["sweep"], picture, INVENTORY_MEASURES)
+        written.append(picture)
+    for path in written:
         console.print(f"wrote {path}")
 
 

@@ -25,6 +25,9 @@ def train_planner(
     dropout: Annotated[
         float, typer.Option(min=0.0, max=0.9, help="Share that each step leaves out, against learning by heart.")
     ] = 0.0,
+    is_inventory: Annotated[
+        bool, typer.Option("--inventories", help="A smaller model of long lists, for llm-planner bench inventories.")
+    ] = False,
     seed: SeedOption = 0,
     export_to: Annotated[
         Path | None, typer.Option("--export", help="Copy the finished model there, without the run's checkpoint.")
@@ -35,22 +38,21 @@ def train_planner(
 
     from llm_planner_lab.training.run import export
     from llm_planner_lab.training.run import train_planner as train
-    from llm_planner_lab.training.trainer import TrainOptions
+    from llm_planner_lab.training.trainer import TrainOptions, for_inventories
 
-    train(
-        TrainOptions(
-            output=output,
-            seconds=seconds,
-            max_steps=steps,
-            start_from=start_from,
-            first_progress=_WARM_PROGRESS if start_from else 0.0,
-            learning_rate=learning_rate,
-            workers=workers,
-            dtype=torch.float32 if float32 else torch.bfloat16,
-            dropout=dropout,
-            seed=seed,
-        )
+    options = TrainOptions(
+        output=output,
+        seconds=seconds,
+        max_steps=steps,
+        start_from=start_from,
+        first_progress=_WARM_PROGRESS if start_from else 0.0,
+        learning_rate=learning_rate,
+        workers=workers,
+        dtype=torch.float32 if float32 else torch.bfloat16,
+        dropout=dropout,
+        seed=seed,
     )
+    train(for_inventories(options) if is_inventory else options)
     if export_to is not None:
         export(output, export_to)
     model = export_to or output

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
+from llm_planner_lab.tasks.inventory import MAX_CALLS, sample_inventory
 from llm_planner_lab.tasks.replanned import Replanned, sample_replanned
 from llm_planner_lab.tasks.sample import Difficulty, Task, sample
 from llm_planner_lab.tasks.spoken import Speaker
@@ -17,7 +18,7 @@ from llm_planner_lab.training.prompts import as_shown, task_prompt, written_plan
 
 _FIRST_TOKEN = 3  # after <pad> <s> </s>
 _FIRST_POOL, _POOL = 96, 960  # tasks that are drawn together and sorted by length: few at first, so that a run begins
-_MAX_LENGTH = 2600
+MAX_LENGTH = 2600
 _INDUCTION_LENGTH = 64
 _SHORT_OBJECTS = 24  # scenes of most tasks end here: long ones cost most tokens and teach few
 _LONG_SHARE = 0.15  # of the tasks may have longer ones
@@ -102,6 +103,8 @@ class BatchStream:
         tokens: Most tokens of a batch, padding included.
         seqs: Most sequences of a batch.
         max_objects: Longest scenes at the end of the run.
+        max_length: Longest sequences, prompt and plan.
+        speaker: Says the sentences of people; without one, all tasks are drawn from templates.
     """
 
     def __init__(
@@ -112,6 +115,7 @@ class BatchStream:
         tokens: int = 3072,
         seqs: int = 32,
         max_objects: int = 200,
+        max_length: int = MAX_LENGTH,
         speaker: Speaker | None = None,
     ) -> None:
         self._tokenizer = tokenizer
@@ -120,6 +124,7 @@ class BatchStream:
         self._tokens = tokens
         self._seqs = seqs
         self._max_objects = max_objects
+        self._max_length = max_length
         self._ready: list[Batch] = []
         self._pool = _FIRST_POOL
         # Random strings are made of tokens that tasks are made of: no bytes beyond ASCII.
@@ -156,7 +161,9 @@ class BatchStream:
         drawn = self._rng.choices((longest, crowded, short), shares, k=self._pool)
         self._pool = min(_POOL, 2 * self._pool)
         rows = [self._encode(difficulty) for difficulty in drawn]
-        rows = sorted((row for row in rows if len(row.token_ids) <= _MAX_LENGTH), key=lambda row: len(row.token_ids))
+        rows = sorted(
+            (row for row in rows if len(row.token_ids) <= self._max_length), key=lambda row: len(row.token_ids)
+        )
         group: list[Row] = []
         for row in rows:
             if group and ((len(group) + 1) * len(row.token_ids) > self._tokens or len(group) == self._seqs):
@@ -178,6 +185,16 @@ class BatchStream:
             family = self._rng.choice(_LISTS) if self._rng.random() < _LISTS_SHARE else None
             task = sample(self._rng, difficulty, family=family)
         return encode_task(self._tokenizer, as_shown(task) if self._rng.random() < _SHOWN_SHARE else task)
+
+
+class InventoryStream(BatchStream):
+    """The same of inventories only: long scenes, long plans."""
+
+    def _encode(self, difficulty: Difficulty) -> Row:
+        rng = self._rng
+        num_things = round(math.exp(rng.uniform(math.log(4), math.log(max(5, difficulty.max_objects)))))
+        num_calls = round(math.exp(rng.uniform(0.0, math.log(min(MAX_CALLS, 1 + num_things)))))
+        return encode_task(self._tokenizer, sample_inventory(rng, num_things, num_calls))
 
 
 def collate(rows: list[Row]) -> Batch:

@@ -7,7 +7,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,16 @@ from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from llm_planner_lab.tasks.frames import HELD_OUT_AUTHORS, Frame, corpus, of_authors
+from llm_planner_lab.tasks.inventory import sample_inventory
 from llm_planner_lab.tasks.sample import Difficulty, Task, sample
 from llm_planner_lab.tasks.spoken import Speaker, literal
 from llm_planner_lab.training.copying import lay_induction_circuit
-from llm_planner_lab.training.data import PROMPT_WEIGHT, Batch, BatchStream, collate, encode_task
+from llm_planner_lab.training.data import PROMPT_WEIGHT, Batch, BatchStream, InventoryStream, collate, encode_task
 from llm_planner_lab.training.master_weights import MasterWeights
 from llm_planner_lab.training.network import add_dropout, hidden_states, load_network, planner_config, save_network
-from llm_planner_lab.training.tokenizer import save_tokenizer, train_tokenizer
+from llm_planner_lab.training.tokenizer import save_tokenizer, some_task, train_tokenizer
 
+_LONGEST_INVENTORY = 3600
 _UNKNOWN_LOSS = 5.0  # before the first batch of a kind
 _MEASURED_SENTENCES = 40  # of each author, before a trained model goes on
 _LEAST_WEIGHT = 0.1  # of a sentence by an author whose plans the model knows
@@ -50,6 +52,7 @@ class TrainOptions:
         seed: Of weights and data.
         network: Shape of the network; a warm start keeps the old one.
         max_objects: Longest scenes at the end of the run.
+        is_inventory: Train on inventories only (``tasks.inventory``), for what needs long prompts and long plans.
         vocab_tasks: How many tasks the tokenizer is trained on.
         held_out_tasks: How many tasks the exact match is measured on, from time to time.
         held_out_authors: Of the corpus: whose sentences are never trained.
@@ -68,9 +71,16 @@ class TrainOptions:
     seed: int = 0
     network: LlamaConfig = field(default_factory=planner_config)
     max_objects: int = 200
+    is_inventory: bool = False
     vocab_tasks: int = 6_000
     held_out_tasks: int = 200
     held_out_authors: tuple[str, ...] = HELD_OUT_AUTHORS
+
+
+def for_inventories(options: TrainOptions) -> TrainOptions:
+    """Returns how to train a small model on inventories alone (``tasks.inventory``): long scenes, few words."""
+    network = planner_config(hidden_size=208, intermediate_size=448, num_hidden_layers=6, vocab_size=1024)
+    return replace(options, is_inventory=True, network=network, max_objects=560, vocab_tasks=3000, held_out_tasks=40)
 
 
 @dataclass(slots=True)
@@ -96,7 +106,8 @@ class Trainer:
         self.options = options
         self.rank = rank
         self.checkpoint = options.output / "checkpoint.pt"
-        self._trained_frames = of_authors(corpus(), options.held_out_authors, is_in=False)
+        self._corpus = () if options.is_inventory else corpus()
+        self._trained_frames = of_authors(self._corpus, options.held_out_authors, is_in=False)
         self.tokenizer, self.network = self._start()
         add_dropout(self.network, options.dropout)
         self.network.eval()
@@ -113,7 +124,11 @@ class Trainer:
             self._resume()
         seed = options.seed + 7919 * self.step + 104729 * rank + 1
         speaker = Speaker.of(self._trained_frames, self.frame_weights()) if self._trained_frames else None
-        self.stream = BatchStream(self.tokenizer, seed, max_objects=options.max_objects, speaker=speaker)
+        self.stream = (
+            InventoryStream(self.tokenizer, seed, max_objects=options.max_objects, max_length=_LONGEST_INVENTORY)
+            if options.is_inventory
+            else BatchStream(self.tokenizer, seed, max_objects=options.max_objects, speaker=speaker)
+        )
         self.held_out = self._held_out_batches()
         self.held_out_spoken = self._spoken_batches()
 
@@ -227,6 +242,7 @@ class Trainer:
             self._trained_frames,
             vocab_size=options.network.vocab_size,
             num_tasks=options.vocab_tasks,
+            draw=_some_inventory if options.is_inventory else some_task,
         )
         shape = copy.copy(options.network)
         shape.vocab_size = 8 * math.ceil(len(tokenizer) / 8)
@@ -293,14 +309,22 @@ class Trainer:
 
     def _held_out_batches(self) -> list[Batch]:
         rng = random.Random(self.options.seed + 424242)
+        if self.options.is_inventory:
+            return self._batches(
+                [sample_inventory(rng, 200, 20, held_out=True) for _ in range(self.options.held_out_tasks)]
+            )
         hard = Difficulty(max_clauses=2, max_objects=20)
         return self._batches([sample(rng, hard, held_out=True) for _ in range(self.options.held_out_tasks)])
 
     def _spoken_batches(self) -> list[Batch]:
         rng = random.Random(self.options.seed + 424242)
-        unseen = of_authors(corpus(), self.options.held_out_authors)
+        unseen = of_authors(self._corpus, self.options.held_out_authors)
         return self._batches([literal(rng, frame, has_scene=rng.random() < 0.5) for frame in unseen])
 
     def _batches(self, tasks: list[Task]) -> list[Batch]:
         rows = sorted((encode_task(self.tokenizer, task) for task in tasks), key=lambda row: len(row.token_ids))
         return [collate(rows[start : start + 20]) for start in range(0, len(rows), 20)]
+
+
+def _some_inventory(rng: random.Random) -> Task:
+    return sample_inventory(rng, 40, 8)

@@ -9,7 +9,7 @@ import pytest
 from llm_planner_lab.tasks.frames import corpus
 from llm_planner_lab.training.network import load_network
 from llm_planner_lab.training.run import export, train_planner
-from llm_planner_lab.training.trainer import Trainer
+from llm_planner_lab.training.trainer import Trainer, for_inventories
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +55,21 @@ def test_it_learns(options):
     chance = math.log(len(trainer.tokenizer))
     assert reports[-1].task_loss < 0.8 * chance  # the mean of the whole run, its beginning included
     assert 0.0 <= before <= reports[-1].exact_match <= 1.0
+
+
+def test_a_model_of_inventories_sees_nothing_but_them(options, monkeypatch):
+    monkeypatch.setattr("llm_planner_lab.training.trainer.corpus", lambda: pytest.fail("it needs no sentences"))
+    small = for_inventories(options("lists", max_steps=3))
+    trainer = Trainer(replace(small, network=options().network, max_objects=20, vocab_tasks=200, held_out_tasks=2))
+    reports = []
+    trainer.run(reports.append, every_steps=1, exact_every=2)
+    assert reports[-1].exact_match == reports[-1].spoken_match == 0.0
+    text = trainer.tokenizer.decode(next(b for b in _batches(trainer) if b.kind == "tasks").token_ids[0])
+    assert "l('" in text or "place(" in text
+
+
+def _batches(trainer):
+    return (trainer.stream.next(1.0, 0.0) for _ in range(40))
 
 
 def test_warm_start_begins_with_the_old_weights(options):

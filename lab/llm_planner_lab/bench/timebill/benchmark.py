@@ -2,9 +2,10 @@
 """``llm-planner bench timebill``: the evaluation of TimeBill, section 6, on the planner's own engine."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llm_planner.assembly import build_library
 from llm_planner.checkpoints import build_length_predictor, build_prompt_encoder, resolve_model
@@ -25,13 +26,18 @@ from llm_planner_lab.bench.timebill.sweep import (
     FRACTIONS,
     K_FRACTION,
     K_VALUES,
+    Progress,
     run_concurrent,
     run_k_sweep,
     run_sweep,
+    sweep_figures,
 )
 from llm_planner_lab.bench.timebill.truncation import run_truncation
 from llm_planner_lab.bench.timely.benchmark import commit
 from llm_planner_lab.bench.timely.metrics import quantile
+
+if TYPE_CHECKING:
+    from llm_planner.engine.backend import TorchBackend
 
 TIME = (
     "virtual: one request after the other in the planner's own loop, whose steps take what they took on the live "
@@ -81,15 +87,31 @@ def quick(bench: TimeBillBench) -> TimeBillBench:
     )
 
 
-def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]) -> dict[str, Any]:
-    """Returns the JSON document.
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An engine that was measured, and the lab around it.
+
+    Attributes:
+        ete: How exactly execution times are predicted (``measure_ete``).
+        lengths: How exactly lengths are (``length_figures``).
+    """
+
+    backend: "TorchBackend"
+    lab: Lab
+    reference: Reference
+    ete: Mapping[str, Any]
+    lengths: Mapping[str, Any]
+
+
+@contextmanager
+def open_lab(bench: TimeBillBench, on_progress: Progress) -> Iterator[Opened]:
+    """Loads model and predictor, measures the engine, and yields the lab with its jobs, all measured.
 
     Raises:
         PlannerError: MODEL_NOT_FOUND if the model has no length predictor, INVALID_CONFIG if it is another model's.
     """
     from llm_planner.engine.backend import TorchBackend
 
-    began_s = time.monotonic()
     clock = ProcessorClock() if bench.cpu_time else MonotonicClock()
     model, engine_config = resolve_model(bench.planner.engine.model), bench.planner.engine
     lengths = length_figures(model)
@@ -98,10 +120,7 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
         raise PlannerError(ErrorCode.INVALID_CONFIG, "length_predictor is empty; TimeBill needs one: leave it at auto")
     library, encoder = build_library(bench.planner), build_prompt_encoder(model)
     on_progress("drawing tasks", 0.0)
-    work = bench.workload
-    jobs = draw_jobs(work, encoder, library)
-    further = replace(work, first_seed=work.first_seed + work.num_seeds, num_seeds=1, per_class=bench.further_per_class)
-    further_jobs = draw_jobs(further, encoder, library)
+    jobs = draw_jobs(bench.workload, encoder, library)
     backend = TorchBackend(
         model,
         device=engine_config.device,
@@ -128,20 +147,39 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
             )
             for preparer in (PlanPreparer, WholeScenePreparer)
         )
-        lab = Lab(replayed, plans, whole, predictor, library, profile, jobs, bench.workload.max_tokens, clock)
+        lab = Lab(replayed, plans, whole, predictor, library, profile, jobs, bench.workload, clock)
         lab.measure_jobs(on_progress)
+        yield Opened(backend, lab, reference, ete, lengths)
+    finally:
+        backend.close()
+
+
+def run_timebill(bench: TimeBillBench, on_progress: Progress) -> dict[str, Any]:
+    """Returns the JSON document.
+
+    Raises:
+        PlannerError: MODEL_NOT_FOUND if the model has no length predictor, INVALID_CONFIG if it is another model's.
+    """
+    began_s = time.monotonic()
+    work = bench.workload
+    with open_lab(bench, on_progress) as opened:
+        lab, backend, ete = opened.lab, opened.backend, opened.ete
+        jobs = lab.jobs
         on_progress("whole responses", 0.0)
+        more = replace(
+            work, first_seed=work.first_seed + work.num_seeds, num_seeds=1, per_class=bench.further_per_class
+        )
+        further_jobs = draw_jobs(more, build_prompt_encoder(resolve_model(bench.planner.engine.model)), lab.library)
         end_to_end = measure_end_to_end(lab.with_more(further_jobs), ete["reference_s"])
-        sweep = run_sweep(lab, bench.fractions, on_progress)
+        sweep = sweep_figures(run_sweep(lab, bench.fractions, on_progress))
         truncation = run_truncation(lab, bench.fractions, backend.tokenizer.encode, on_progress)
         k_sweep = run_k_sweep(lab, bench.k_fraction, bench.k_values, on_progress)
         loaded_jobs = jobs[: bench.num_robots * bench.num_waves]
         concurrent = run_concurrent(lab, loaded_jobs, bench.num_robots, bench.concurrent_fractions, on_progress)
-    finally:
-        backend.close()
     took_ms = sorted(1000.0 * took_s for took_s in lab.took_s)
+    lengths = opened.lengths
     document = {
-        "ete": {**ete, "end_to_end": end_to_end, "reference": reference.figures()},
+        "ete": {**ete, "end_to_end": end_to_end, "reference": opened.reference.figures()},
         "rlp": lengths["rlp"],
         "interval_coverage_90": lengths["interval_coverage_90"],
         "wcet_share": end_to_end["wcet_share"],
@@ -151,22 +189,30 @@ def run_timebill(bench: TimeBillBench, on_progress: Callable[[str, float], None]
         "k_sweep": k_sweep,
         "concurrent": concurrent,
         "setup": {
-            "model": backend.info.model,
-            "device": backend.info.device,
-            "num_threads": engine_config.num_threads,
-            "commit": commit(),
-            "time": TIME,
-            "clock": "processor time" if bench.cpu_time else "wall time",
-            "took_s": time.monotonic() - began_s,
-            "eviction_method": engine_config.eviction_method,
-            "num_seeds": bench.workload.num_seeds,
-            "num_tasks": len(jobs),
+            **setup_figures(bench, opened, began_s),
             "num_further_tasks": len(further_jobs),
-            "max_tokens": bench.workload.max_tokens,
-            "num_generations": replayed.num_measured,
             "k_fraction": bench.k_fraction,
-            "predict_ms_mean": 1000.0 * sum(lab.predict_s.values()) / len(lab.predict_s),
-            "classes": lab.classes(bench.workload.classes),
         },
     }
     return dict(rounded(document))
+
+
+def setup_figures(bench: TimeBillBench, opened: Opened, began_s: float) -> dict[str, Any]:
+    """Returns what was measured with what; ``began_s`` is monotonic."""
+    lab, info = opened.lab, opened.backend.info
+    return {
+        "model": info.model,
+        "device": info.device,
+        "num_threads": bench.planner.engine.num_threads,
+        "commit": commit(),
+        "time": TIME,
+        "clock": "processor time" if bench.cpu_time else "wall time",
+        "took_s": time.monotonic() - began_s,
+        "eviction_method": bench.planner.engine.eviction_method,
+        "num_seeds": lab.workload.num_seeds,
+        "num_tasks": len(lab.jobs),
+        "max_tokens": lab.workload.max_tokens,
+        "num_generations": lab.engine.num_measured,
+        "predict_ms_mean": 1000.0 * sum(lab.predict_s.values()) / len(lab.predict_s),
+        "classes": lab.classes(lab.workload.classes),
+    }

@@ -24,6 +24,11 @@ _STYLES: dict[str, dict[str, Any]] = {
     "ours_whole_scene": {"color": "#a1d99b", "marker": "o"},
     "ours": {"color": "#2c8a3d", "marker": "o", "linewidth": 2.4},
 }
+INVENTORY_MEASURES = (
+    ("score", "F1 of what was asked for"),
+    ("completion_rate", "completion rate"),
+    ("eviction_ratio", "KV evicted"),
+)
 _MEASURES = (
     ("score", "task success"),
     ("same_numbers", "numbers in place"),
@@ -33,24 +38,24 @@ _MEASURES = (
 
 def draw_timebill(document: Document, directory: Path) -> list[Path]:
     """Draws all figures; returns their paths."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    directory.mkdir(parents=True, exist_ok=True)
     paths = [directory / f"timebill_{name}.png" for name in ("sweep", "k", "end_to_end")]
-    _draw_sweep(document["sweep"], paths[0])
+    draw_sweep(document["sweep"], paths[0])
     _draw_k(document["k_sweep"], paths[1])
     _draw_end_to_end(document["ete"]["end_to_end"]["vanilla"], paths[2])
     return paths
 
 
-def _draw_sweep(rows: Sequence[Document], path: Path) -> None:
-    """Lines: measures against the budget, one column per overrun strategy (Fig. 7)."""
+def draw_sweep(rows: Sequence[Document], path: Path, measures: Sequence[tuple[str, str]] = _MEASURES) -> None:
+    """Lines: three measures against the budget, one column per overrun strategy (Fig. 7)."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
     from matplotlib import pyplot as plt
 
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure, grid = plt.subplots(3, 3, figsize=(10.5, 8.0), sharex=True, sharey="row", layout="constrained")
     for column, (strategy, title) in enumerate(STRATEGIES.items()):
-        for line, (key, label) in enumerate(_MEASURES):
+        for line, (key, label) in enumerate(measures):
             axes = grid[line][column]
             for name, style in _STYLES.items():
                 points = [r for r in rows if r["strategy"] == strategy and r["approach"] == name]

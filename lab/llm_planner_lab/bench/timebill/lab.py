@@ -17,7 +17,7 @@ from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.preparation import Prepared, Session
 from llm_planner_lab.bench.timebill.approaches import Approach, WholeSegments
 from llm_planner_lab.bench.timebill.drive import WARM_UP
-from llm_planner_lab.bench.timebill.jobs import Job, Score, score
+from llm_planner_lab.bench.timebill.jobs import Job, Score, Workload
 from llm_planner_lab.bench.timebill.replay import NOTHING, Evicted, MeasuredStep, ReplayedEngine
 
 
@@ -30,7 +30,7 @@ class Lab:
         plans: Prepares requests for the engine, as in service: with what the task needs of the scene.
         whole: The same with the whole scene, as whoever puts a scene into a prompt.
         predictor: Of response lengths.
-        max_tokens: N_max of every request.
+        workload: Of which the jobs are.
         clock: Times what is not a step.
         prepare_s: By job and ``Approach.by_need``, the seconds to encode its prompt.
         predict_s: The same for predicting its length.
@@ -46,7 +46,7 @@ class Lab:
     library: RobotLibrary
     profile: EngineProfile
     jobs: list[Job]
-    max_tokens: int
+    workload: Workload
     clock: Clock
     prepare_s: dict[tuple[str, bool], float] = field(default_factory=dict)
     predict_s: dict[tuple[str, bool], float] = field(default_factory=dict)
@@ -55,6 +55,11 @@ class Lab:
     _prepared: dict[tuple[str, bool], Prepared] = field(default_factory=dict)
     _lengths: dict[tuple[str, bool], LengthDistribution] = field(default_factory=dict)
     _scores: dict[tuple[str, str | None], Score] = field(default_factory=dict)
+
+    @property
+    def max_tokens(self) -> int:
+        """N_max of every request."""
+        return self.workload.max_tokens
 
     def measure_jobs(self, on_progress: Callable[[str, float], None] = lambda _what, _share: None) -> None:
         """Measures what comes before and after the first token of every job without a budget, after a warm-up."""
@@ -134,7 +139,7 @@ class Lab:
         """Returns the score of an answer; the same answer is executed once."""
         key = (job.name, plan)
         if key not in self._scores:
-            self._scores[key] = score(job.task, plan, self.library)
+            self._scores[key] = self.workload.score(job.task, plan, self.library)
         return self._scores[key]
 
 

@@ -129,31 +129,38 @@ def judge(
     return Cell(row, successes, tuple(answers[job.name] for job in jobs))
 
 
-def run_sweep(lab: Lab, fractions: Sequence[float], on_progress: Progress) -> dict[str, Any]:
-    """Returns ``sweep`` (Fig. 7) and ``against_best_fixed``: ours less the best fixed approach, job by job."""
+def run_sweep(lab: Lab, fractions: Sequence[float], on_progress: Progress) -> list[Cell]:
+    """Returns every point of the sweep (Fig. 7)."""
     approaches = [*fixed(), *adaptive(lab.profile, lab.took_s, lab.clock)]
     points = [(f, s, a) for f in fractions for s in OverrunStrategy for a in approaches]
     cells: list[Cell] = []
     for number, (fraction, strategy, approach) in enumerate(points):
         on_progress(f"budget {fraction:g}, {strategy.name}, {approach.name}", number / len(points))
         cells.append(run_cell(lab, approach, strategy, fraction))
-    return {
-        "sweep": [asdict(cell.row) for cell in cells],
-        "against_best_fixed": [
-            _against_best([c for c in cells if (c.row.budget_fraction, c.row.strategy) == (f, s.name.lower())])
-            for f in fractions
-            for s in OverrunStrategy
-        ],
-    }
+    return cells
 
 
-def _against_best(cells: Sequence[Cell]) -> dict[str, Any]:
-    ours = next(cell for cell in cells if cell.row.approach == OURS)
-    best = max((c for c in cells if is_fixed(c.row.approach)), key=lambda cell: cell.row.score or 0.0)
-    mean, ci95 = mean_and_ci95([one - two for one, two in zip(ours.successes, best.successes, strict=True)])
+def sweep_figures(cells: Sequence[Cell]) -> dict[str, Any]:
+    """Returns ``sweep`` and ``against_best_fixed``: ours less the best fixed approach, job by job."""
+    return {"sweep": [asdict(cell.row) for cell in cells], "against_best_fixed": against_best(cells, OURS, is_fixed)}
+
+
+def against_best(cells: Sequence[Cell], name: str, is_rival: Callable[[str], bool]) -> list[dict[str, Any]]:
+    """Returns, for each budget and strategy, an approach less the best of its rivals at that point, job by job."""
+    points = dict.fromkeys((cell.row.budget_fraction, cell.row.strategy) for cell in cells)
+    return [
+        _against_best([c for c in cells if (c.row.budget_fraction, c.row.strategy) == point], name, is_rival)
+        for point in points
+    ]
+
+
+def _against_best(cells: Sequence[Cell], name: str, is_rival: Callable[[str], bool]) -> dict[str, Any]:
+    own = next(cell for cell in cells if cell.row.approach == name)
+    best = max((c for c in cells if is_rival(c.row.approach)), key=lambda cell: cell.row.score or 0.0)
+    mean, ci95 = mean_and_ci95([one - two for one, two in zip(own.successes, best.successes, strict=True)])
     return {
-        "budget_fraction": ours.row.budget_fraction,
-        "strategy": ours.row.strategy,
+        "budget_fraction": own.row.budget_fraction,
+        "strategy": own.row.strategy,
         "best": best.row.approach,
         "difference": mean,
         "ci95": ci95,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jobs for the sweep of time budgets, and how answers are scored."""
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,8 @@ from llm_planner.checkpoints import build_prompt_encoder
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.library import RobotLibrary
 from llm_planner_lab.bench.timebill import jobs as timebill_jobs
-from llm_planner_lab.bench.timebill.jobs import Workload, draw_jobs, mean_and_ci95, score
+from llm_planner_lab.bench.timebill.jobs import Workload, draw_jobs, mean_and_ci95, score, share_done
+from llm_planner_lab.tasks.inventory import sample_inventory
 from tests.engine.builders import save_model
 
 CLASSES = ((100, 300), (300, 900))
@@ -71,3 +73,26 @@ def test_means_and_their_intervals():
     mean, ci95 = mean_and_ci95([0.0, 1.0] * 50)
     assert mean == 0.5
     assert ci95 == pytest.approx(1.96 * 0.5025 / 10, rel=1e-3)
+
+
+@pytest.fixture(scope="module")
+def inventory():
+    return sample_inventory(random.Random(3), 40, 12)
+
+
+def test_a_list_is_worth_what_it_has(inventory):
+    calls = inventory.plan.split(";")[:-1]
+    half = ";".join(calls[: len(calls) // 2]) + ";"
+    library = RobotLibrary()
+    assert share_done(inventory, inventory.plan, library).success == 1.0
+    assert share_done(inventory, half, library).success == pytest.approx(2 * 0.5 / 1.5)
+    assert share_done(inventory, None, library).success == 0.0
+    assert share_done(inventory, "no plan", library).success == 0.0
+
+
+def test_what_was_not_asked_for_costs(inventory):
+    model = RobotLibrary().get(inventory.robot)
+    more = "say('more');" if "say" in model.skills else "l('more');"
+    count = inventory.plan.count(";") // (1 if inventory.robot == "tello" else 2)
+    got = share_done(inventory, inventory.plan + more, RobotLibrary()).success
+    assert got == pytest.approx(2 * count / (2 * count + 1))

@@ -10,6 +10,7 @@ from llm_planner.core.request import PlanRequest
 from llm_planner.core.step import Sequence
 from llm_planner.planning.session import Progress
 from llm_planner.serving.fake import FakeBackend
+from llm_planner_lab.bench.timebill.jobs import Workload
 from llm_planner_lab.bench.timebill.lab import Lab
 from llm_planner_lab.bench.timebill.replay import ReplayedEngine
 
@@ -49,7 +50,7 @@ def test_a_response_ends_where_its_plan_is_refused(limit):
         library=None,
         profile=None,
         jobs=[],
-        max_tokens=64,
+        workload=Workload(max_tokens=64),
         clock=ManualClock(),
     )
     request = PlanRequest(request_id="r", robot_id="r", robot_model="tello", instruction="go")

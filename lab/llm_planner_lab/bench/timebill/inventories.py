@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``llm-planner bench inventories``: time budgets where prompts are long and answers too, as TimeBill has them.
+
+Plans of the bundled planner are short: most of their time is the prefill, which no eviction shortens. Inventories have
+prompts of 1,000 to 3,500 tokens and answers of 64 to 512, so that a decode step reads more KV than weights.
+"""
+
+import math
+import random
+import time
+from dataclasses import replace
+from typing import Any
+
+from llm_planner.core.request import OverrunStrategy
+from llm_planner_lab.bench.section7 import rounded
+from llm_planner_lab.bench.timebill.approaches import OURS_WHOLE_SCENE, TIMEBILL, VANILLA, fixed
+from llm_planner_lab.bench.timebill.benchmark import TimeBillBench, open_lab, setup_figures
+from llm_planner_lab.bench.timebill.ete import Grid, measure_end_to_end
+from llm_planner_lab.bench.timebill.jobs import Workload, mean_and_ci95, share_done
+from llm_planner_lab.bench.timebill.lab import Lab
+from llm_planner_lab.bench.timebill.sweep import Progress, against_best, run_cell, run_sweep, sweep_figures
+from llm_planner_lab.bench.timely.metrics import quantile
+from llm_planner_lab.tasks.inventory import MAX_CALLS, sample_inventory
+from llm_planner_lab.tasks.sample import Task
+
+FRACTIONS = (0.4, 0.6, 0.8, 1.0, 1.5)
+CLASSES = ((1000, 1800), (1800, 2600), (2600, 3500))
+_UNLIMITED = 100.0  # times the vanilla time
+_MIN_CALLS = 8  # some 64 tokens
+THINGS = (150, 580)
+"""In a scene: some 1,000 to 3,500 tokens."""
+LONG_GRID = Grid(
+    prompts=(256, 512, 1024, 1536, 2048, 2560, 3072, 3584),
+    caches=(128, 512, 1024, 1536, 2048, 2560, 3072, 3584),
+    batches=(1,),
+    num_repeats=9,
+)
+
+
+def draw_inventory(rng: random.Random) -> Task:
+    """Returns a task of any kind, with a sentence that training never sees and a plan of 64 to 512 tokens."""
+    num_calls = round(math.exp(rng.uniform(math.log(_MIN_CALLS), math.log(MAX_CALLS))))
+    return sample_inventory(rng, rng.randint(*THINGS), num_calls, held_out=True)
+
+
+INVENTORIES = Workload(per_class=34, classes=CLASSES, max_tokens=512, draw=draw_inventory, score=share_done)
+
+
+def run_inventories(bench: TimeBillBench, on_progress: Progress) -> dict[str, Any]:
+    """Returns the JSON document.
+
+    Raises:
+        PlannerError: MODEL_NOT_FOUND if the model has no length predictor, INVALID_CONFIG if it is another model's.
+    """
+    began_s = time.monotonic()
+    with open_lab(bench, on_progress) as opened:
+        lab = opened.lab
+        unlimited = _unlimited(lab)
+        end_to_end = measure_end_to_end(lab, opened.ete["reference_s"])
+        cells = run_sweep(lab, bench.fractions, on_progress)
+    took_ms = sorted(1000.0 * took_s for took_s in lab.took_s)
+    document = {
+        **sweep_figures(cells),
+        "ours_whole_against_fixed_ratios": against_best(cells, OURS_WHOLE_SCENE, _is_ratio),
+        "timebill_against_fixed_ratios": against_best(cells, TIMEBILL, _is_ratio),
+        "unlimited": unlimited,
+        "ete": {**opened.ete, "end_to_end": {**end_to_end, "vanilla": []}, "reference": opened.reference.figures()},
+        "rlp": opened.lengths["rlp"],
+        "interval_coverage_90": opened.lengths["interval_coverage_90"],
+        "solver_ms": {"p50": quantile(took_ms, 0.5), "p99": quantile(took_ms, 0.99), "n": len(took_ms)},
+        "setup": setup_figures(bench, opened, began_s),
+    }
+    return dict(rounded(document))
+
+
+def quick(bench: TimeBillBench) -> TimeBillBench:
+    """Returns a bench that takes a minute or two: its figures show that everything works, and no more."""
+    return replace(
+        bench,
+        workload=replace(bench.workload, num_seeds=1, per_class=2),
+        grid=replace(bench.grid, num_repeats=3),
+        fractions=(0.6, 1.0),
+    )
+
+
+def _is_ratio(name: str) -> bool:
+    """Returns whether an approach is one of the paper's baselines."""
+    return name == VANILLA or name.startswith("alpha_")
+
+
+def _unlimited(lab: Lab) -> dict[str, Any]:
+    """Returns how good the answers are that have all the time they need, with the whole scene."""
+    cell = run_cell(lab, fixed((), ())[0], OverrunStrategy.SKIP_NEXT, _UNLIMITED)
+    right, ci95 = mean_and_ci95([float(success == 1.0) for success in cell.successes])
+    return {"right": right, "right_ci95": ci95, "score": cell.row.score, "n": cell.row.n}
