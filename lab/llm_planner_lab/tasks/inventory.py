@@ -1,55 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inspections, inventories and tidying: tasks whose answers are long, and need facts from anywhere in a long scene.
 
-A drone names what is asked for, an arm brings it somewhere, one thing after the other in the order of the scene. That
-is known by the name of its kind, by a state that stands before it, by both, or by what it is (fruit). Whoever
-reads half of the scene gives half of the answer.
+A scene goes from place to place ("rack_7, crate_14, cup_2, rack_3, lamp_5"): what follows a place is there. A drone
+names what is at one or two of them, an arm brings it somewhere, one thing after the other. No name says where a thing
+is, so that whoever picks entries of the scene by their names finds the place and loses what is there.
 """
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from llm_planner_lab.tasks.arm import put_plan
 from llm_planner_lab.tasks.sample import Task
 from llm_planner_lab.tasks.scene import PlacedObject
 from llm_planner_lab.tasks.sentence import choose, fill, read_templates
-from llm_planner_lab.tasks.words import FRUITS, THINGS, VEGETABLES
+from llm_planner_lab.tasks.words import THINGS
 
 TEMPLATES = read_templates("inventory")
-STATES = ("broken", "wet", "dirty", "rusty", "empty", "locked", "new", "tilted")
-PLACES = ("bin", "tray", "basket", "crate", "box", "shelf")
-_KINDS = tuple(
-    sorted({word for word in THINGS if word.isalpha() and not word.endswith("s")} - {*PLACES, *FRUITS, *VEGETABLES})
-)
-_FOOD = {"fruit": FRUITS, "vegetables": VEGETABLES}
-_FIRST_KIND = 0.25  # of the things are of the first kind, and more
-_TRIES = 50  # for each thing
-_KINDS_PER_SCENE = (6, 16)
+PLACES = ("bin", "tray", "basket", "crate", "box")
+SPOTS = ("rack", "shelf", "bay", "cabinet", "drawer", "row")
+_KINDS = tuple(sorted({word for word in THINGS if word.isalpha()} - {*PLACES, *SPOTS}))
+_KINDS_PER_SCENE = (6, 24)
 _BEARING, _RANGE_M = math.radians(35), (0.35, 0.65)  # within an arm's reach
 MAX_CALLS = 56
 """Of a plan: some 500 tokens."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class _Thing:
-    state: str
-    kind: str
-    number: int
-
-    @property
-    def name(self) -> str:
-        parts = (self.state, self.kind, str(self.number))
-        return "_".join(filter(None, parts))
-
-
-@dataclass(frozen=True, slots=True)
-class _Wish:
-    """What is asked for, in words, and which things they mean."""
-
-    text: str
-    means: Callable[[_Thing], bool]
 
 
 def sample_inventory(rng: random.Random, num_things: int, num_calls: int, *, held_out: bool = False) -> Task:
@@ -57,40 +31,37 @@ def sample_inventory(rng: random.Random, num_things: int, num_calls: int, *, hel
 
     Args:
         rng: Source of chance; the same state gives the same task.
-        num_things: In the scene; no more of them are asked for than there can be of a kind.
+        num_things: In the scene, places included.
         num_calls: A name takes one, a thing that is brought somewhere takes two.
         held_out: Draw sentences that training never sees.
     """
-    by, robot = rng.choice(("kind", "state", "both", "food")), rng.choice(("tello", "indy7"))
+    robot, spot = rng.choice(("tello", "indy7")), rng.choice(SPOTS)
     num_asked = max(1, num_calls // (1 if robot == "tello" else 2))
-    kinds, food, state = (
-        rng.sample(_KINDS, rng.randint(*_KINDS_PER_SCENE)),
-        rng.choice(tuple(_FOOD)),
-        rng.choice(STATES),
-    )
-    if by == "food":
-        kinds += [word for pool in _FOOD.values() for word in rng.sample(pool, rng.randint(4, 9))]
-    kind = kinds[0]
-    wish = {
-        "kind": _Wish(f"every {kind}", lambda thing: thing.kind == kind),
-        "state": _Wish(f"everything that is {state}", lambda thing: thing.state == state),
-        "both": _Wish(f"every {state} {kind}", lambda thing: (thing.kind, thing.state) == (kind, state)),
-        "food": _Wish(f"all the {food}", lambda thing: thing.kind in _FOOD[food]),
-    }[by]
-    things = _things(rng, kinds, state, wish, {True: num_asked, False: max(0, num_things - num_asked)})
-    names = [thing.name for thing in things]
-    asked = [thing.name for thing in things if wish.means(thing)]
+    sizes = [num_asked] if num_asked < 2 or rng.random() < 0.6 else _split(rng, num_asked)
+    num_meant = len(sizes)
+    while sum(sizes) + len(sizes) < num_things:  # other places have as much on them, give or take
+        sizes.append(max(1, round(num_asked / num_meant * rng.uniform(0.3, 1.7))))
+    numbers = rng.sample(range(1, 2 * len(sizes) + 10), len(sizes))
+    kinds = rng.sample(_KINDS, rng.randint(*_KINDS_PER_SCENE))
+    things = iter(_things(rng, kinds, sum(sizes)))
+    contents = {
+        f"{spot}_{number}": [next(things) for _ in range(size)] for number, size in zip(numbers, sizes, strict=True)
+    }
+    meant = list(contents)[:num_meant]
+    order = rng.sample(list(contents), len(contents))
+    names = [name for one in order for name in (one, *contents[one])]
+    asked = [name for one in meant for name in contents[one]]
     place = rng.choice(PLACES)
     template = choose(rng, TEMPLATES["say" if robot == "tello" else "put"], held_out=held_out)
     if robot == "tello":
         plan = "".join(f"l('{name}');" for name in asked)
     else:
         plan = "".join(put_plan(name, place) for name in asked)
-        names.insert(rng.randint(0, len(names)), place)
+        names.insert(0, place)
     return Task(
-        family=f"inventory_{by}",
+        family=f"inventory_{num_meant}",
         robot=robot,
-        instruction=fill(template, x=wish.text, y=place),
+        instruction=fill(template, x=f"everything on {' and '.join(meant).replace('_', ' ')}", y=place),
         scene=", ".join(names),
         plan=plan,
         objects=tuple(_placed(rng, name) for name in names),
@@ -98,25 +69,16 @@ def sample_inventory(rng: random.Random, num_things: int, num_calls: int, *, hel
     )
 
 
-def _things(
-    rng: random.Random, kinds: Sequence[str], state: str, wish: _Wish, wanted: Mapping[bool, int]
-) -> list[_Thing]:
-    """Returns things in random order: so many that a wish means, and so many others, or as many as are soon found.
+def _split(rng: random.Random, count: int) -> list[int]:
+    first = rng.randint(1, count - 1)
+    return [first, count - first]
 
-    The state that is asked for, and the first kind, are more frequent than others: much is nearly what is meant.
-    """
-    found: dict[bool, set[_Thing]] = {True: set(), False: set()}
-    for _ in range(_TRIES * sum(wanted.values())):
-        kind = kinds[0] if rng.random() < _FIRST_KIND else rng.choice(kinds)
-        thing = _Thing(rng.choice(("", "", "", state, rng.choice(STATES))), kind, rng.randint(1, 99))
-        is_meant = wish.means(thing)
-        if len(found[is_meant]) < wanted[is_meant]:
-            found[is_meant].add(thing)
-        elif all(len(found[one]) == wanted[one] for one in found):
-            break
-    things = sorted([*found[True], *found[False]])
-    rng.shuffle(things)
-    return things
+
+def _things(rng: random.Random, kinds: Sequence[str], count: int) -> list[str]:
+    """Returns different names."""
+    numbers = range(1, 100 if count < 60 * len(kinds) else 1000)
+    names = [f"{kind}_{number}" for kind in kinds for number in numbers]
+    return rng.sample(names, count)
 
 
 def _placed(rng: random.Random, name: str) -> PlacedObject:
