@@ -19,8 +19,9 @@ from llm_planner_lab.bench.overload import figures as overload_figures
 from llm_planner_lab.bench.overload.benchmark import DEFAULT
 from llm_planner_lab.bench.pipeline import figures as pipeline_figures
 from llm_planner_lab.bench.pipeline import published
-from llm_planner_lab.bench.timebill import aims, inventories
+from llm_planner_lab.bench.timebill import aims
 from llm_planner_lab.simulation.pipeline.schedulers import NAMES
+from llm_planner_lab.tasks.inventory import THINGS_SEEN
 from llm_planner_lab.training.capacity import figures as capacity_figures
 
 Document = Mapping[str, Any]
@@ -70,7 +71,7 @@ REPORTS: Mapping[str, Callable[[Document], Mapping[str, Any]]] = {
     "chat": _no_facts,
     "encounters": _no_facts,
     "gpu": _no_facts,
-    "inventories": lambda _: {"things": inventories.THINGS},
+    "inventories": lambda _: {"things": THINGS_SEEN},
     "live_policies": _live_facts,
     "measures": _no_facts,
     "nodes": _no_facts,

@@ -14,8 +14,6 @@ from llm_planner_lab.cli.live import live_lab, planner_config
 
 PAGE = Path("docs/benchmarks/timebill.md")
 INVENTORIES_PAGE = Path("docs/benchmarks/inventories.md")
-INVENTORY_MODEL = Path("lab/models/inventory")
-"""In a checkout."""
 
 
 def timebill(
@@ -69,8 +67,8 @@ def inventories(
     seeds: Annotated[int, typer.Option(min=1, help="Independent draws of tasks.")] = 3,
     per_class: Annotated[int, typer.Option(min=1, help="Tasks of each seed and class of prompt lengths.")] = 34,
     model: Annotated[
-        str, typer.Option("--model", "-m", help="Model of llm-planner train-planner --inventories.")
-    ] = str(INVENTORY_MODEL),
+        str, typer.Option("--model", "-m", help="Model of train-planner --inventories, its length predictor beside it.")
+    ] = "models/inventory",
     config: ConfigOption = None,
     threads: ThreadsOption = 1,
     cpu_time: Annotated[bool, typer.Option(help="Count processor time: less disturbed by other programs.")] = False,

@@ -21,6 +21,9 @@ def train_length_predictor(
     prompts: Annotated[
         Path | None, typer.Option(help="One JSON object a line: robot, instruction, scene. Default: generated ones.")
     ] = None,
+    is_inventory: Annotated[
+        bool, typer.Option("--inventories", help="Generate long lists, for a model of train-planner --inventories.")
+    ] = False,
     robot_models: Annotated[
         list[Path] | None, typer.Option(help="Directory with robot models that the prompts name; may be repeated.")
     ] = None,
@@ -64,6 +67,7 @@ def train_length_predictor(
     options = LengthOptions(
         model=target,
         prompts=prompts,
+        is_inventory=is_inventory,
         robot_models=tuple(robot_models or ()),
         output=directory,
         work=work or directory.with_name(f"{directory.name}.run"),

@@ -11,6 +11,7 @@ from llm_planner.cli.options import SeedOption
 Float32Option = Annotated[
     bool, typer.Option("--float32/--bfloat16", help="What to compute in: see which makes more steps a minute.")
 ]
+_LONGEST_SCENE, _LONGEST_INVENTORY = 200, 560  # things
 _WARM_PROGRESS = 0.35  # a model that goes on has left the easy tasks behind
 
 
@@ -26,7 +27,7 @@ def train_planner(
         float, typer.Option(min=0.0, max=0.9, help="Share that each step leaves out, against learning by heart.")
     ] = 0.0,
     is_inventory: Annotated[
-        bool, typer.Option("--inventories", help="A smaller model of long lists, for llm-planner bench inventories.")
+        bool, typer.Option("--inventories", help="Train on long lists alone, for llm-planner bench inventories.")
     ] = False,
     seed: SeedOption = 0,
     export_to: Annotated[
@@ -38,21 +39,24 @@ def train_planner(
 
     from llm_planner_lab.training.run import export
     from llm_planner_lab.training.run import train_planner as train
-    from llm_planner_lab.training.trainer import TrainOptions, for_inventories
+    from llm_planner_lab.training.trainer import TrainOptions
 
-    options = TrainOptions(
-        output=output,
-        seconds=seconds,
-        max_steps=steps,
-        start_from=start_from,
-        first_progress=_WARM_PROGRESS if start_from else 0.0,
-        learning_rate=learning_rate,
-        workers=workers,
-        dtype=torch.float32 if float32 else torch.bfloat16,
-        dropout=dropout,
-        seed=seed,
+    train(
+        TrainOptions(
+            output=output,
+            seconds=seconds,
+            max_steps=steps,
+            start_from=start_from,
+            first_progress=_WARM_PROGRESS if start_from and not is_inventory else 0.0,
+            learning_rate=learning_rate,
+            workers=workers,
+            dtype=torch.float32 if float32 else torch.bfloat16,
+            dropout=dropout,
+            seed=seed,
+            is_inventory=is_inventory,
+            max_objects=_LONGEST_INVENTORY if is_inventory else _LONGEST_SCENE,
+        )
     )
-    train(for_inventories(options) if is_inventory else options)
     if export_to is not None:
         export(output, export_to)
     model = export_to or output

@@ -3,7 +3,8 @@
 
 A scene goes from place to place ("rack_7, crate_14, cup_2, rack_3, lamp_5"): what follows a place is there. A drone
 names what is at one or two of them, an arm brings it somewhere, one thing after the other. No name says where a thing
-is, so that whoever picks entries of the scene by their names finds the place and loses what is there.
+is, so that whoever picks entries of the scene by their names finds the place and loses what is there. The instruction
+says how many things there are, as stock records do, so that the length of an answer can be known.
 """
 
 import math
@@ -22,8 +23,11 @@ SPOTS = ("rack", "shelf", "bay", "cabinet", "drawer", "row")
 _KINDS = tuple(sorted({word for word in THINGS if word.isalpha()} - {*PLACES, *SPOTS}))
 _KINDS_PER_SCENE = (6, 24)
 _BEARING, _RANGE_M = math.radians(35), (0.35, 0.65)  # within an arm's reach
+_MIN_CALLS = 8
 MAX_CALLS = 56
 """Of a plan: some 500 tokens."""
+THINGS_SEEN = (150, 580)
+"""In a long scene: some 1,000 to 3,500 tokens."""
 
 
 def sample_inventory(rng: random.Random, num_things: int, num_calls: int, *, held_out: bool = False) -> Task:
@@ -61,12 +65,24 @@ def sample_inventory(rng: random.Random, num_things: int, num_calls: int, *, hel
     return Task(
         family=f"inventory_{num_meant}",
         robot=robot,
-        instruction=fill(template, x=f"everything on {' and '.join(meant).replace('_', ' ')}", y=place),
+        instruction=fill(template, x=" and ".join(map(_words, meant, sizes)), y=place),
         scene=", ".join(names),
         plan=plan,
         objects=tuple(_placed(rng, name) for name in names),
         goal=("same_outcome",),
     )
+
+
+def long_inventory(rng: random.Random, *, held_out: bool = False) -> Task:
+    """Returns a task with a prompt of some 1,000 to 3,500 tokens and a plan of some 64 to 512."""
+    num_calls = round(math.exp(rng.uniform(math.log(_MIN_CALLS), math.log(MAX_CALLS))))
+    return sample_inventory(rng, rng.randint(*THINGS_SEEN), num_calls, held_out=held_out)
+
+
+def _words(spot: str, count: int) -> str:
+    """Returns how an instruction calls what is at a place; how many there should be, stock records say."""
+    said = spot.replace("_", " ")
+    return f"all {count} things on {said}" if count > 1 else f"the one thing on {said}"
 
 
 def _split(rng: random.Random, count: int) -> list[int]:

@@ -7,14 +7,14 @@ makes prompts a third shorter, and a statement of a plan always ends with the to
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from llm_planner_lab.tasks.frames import Frame
-from llm_planner_lab.tasks.sample import Difficulty, Task, sample
+from llm_planner_lab.tasks.sample import Difficulty, sample
 from llm_planner_lab.tasks.spoken import literal
 from llm_planner_lab.training.prompts import task_prompt, written_plan
 
@@ -24,20 +24,10 @@ _REPEATS = 3  # of each sentence: its words count more than invented ones
 _SPECIAL = ("<pad>", "<s>", "</s>")
 
 
-def some_task(rng: random.Random) -> Task:
-    """Returns a generated task whose words a tokenizer should know."""
-    return sample(rng, Difficulty(max_objects=40, invented=0.1))
-
-
 def train_tokenizer(
-    rng: random.Random,
-    frames: Sequence[Frame] = (),
-    *,
-    vocab_size: int = 4096,
-    num_tasks: int = 6_000,
-    draw: Callable[[random.Random], Task] = some_task,
+    rng: random.Random, frames: Sequence[Frame] = (), *, vocab_size: int = 4096, num_tasks: int = 6_000
 ) -> PreTrainedTokenizerFast:
-    """Returns a byte-level BPE tokenizer trained on the sentences of a corpus and on drawn tasks."""
+    """Returns a byte-level BPE tokenizer trained on the sentences of a corpus and on generated tasks."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
@@ -54,7 +44,7 @@ def train_tokenizer(
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         min_frequency=6,
     )
-    tokenizer.train_from_iterator(_texts([*_spoken(rng, frames), *(draw(rng) for _ in range(num_tasks))]), trainer)
+    tokenizer.train_from_iterator(_texts(rng, frames, num_tasks), trainer)
     pad, bos, eos = _SPECIAL
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=bos, eos_token=eos, pad_token=pad)
 
@@ -64,9 +54,8 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerFast, directory: Path) -> None:
     tokenizer.save_pretrained(directory)
 
 
-def _spoken(rng: random.Random, frames: Sequence[Frame]) -> list[Task]:
-    return [literal(rng, frame, has_scene=False) for frame in frames for _ in range(_REPEATS)]
-
-
-def _texts(tasks: Sequence[Task]) -> list[str]:
+def _texts(rng: random.Random, frames: Sequence[Frame], num_tasks: int) -> list[str]:
+    difficulty = Difficulty(max_objects=40, invented=0.1)
+    tasks = [literal(rng, frame, has_scene=False) for frame in frames for _ in range(_REPEATS)]
+    tasks += [sample(rng, difficulty) for _ in range(num_tasks)]
     return [task_prompt(task) + written_plan(task.plan, task) for task in tasks]

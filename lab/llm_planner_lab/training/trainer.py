@@ -7,7 +7,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from llm_planner_lab.training.copying import lay_induction_circuit
 from llm_planner_lab.training.data import PROMPT_WEIGHT, Batch, BatchStream, InventoryStream, collate, encode_task
 from llm_planner_lab.training.master_weights import MasterWeights
 from llm_planner_lab.training.network import add_dropout, hidden_states, load_network, planner_config, save_network
-from llm_planner_lab.training.tokenizer import save_tokenizer, some_task, train_tokenizer
+from llm_planner_lab.training.tokenizer import save_tokenizer, train_tokenizer
 
 _LONGEST_INVENTORY = 3600
 _UNKNOWN_LOSS = 5.0  # before the first batch of a kind
@@ -75,12 +75,6 @@ class TrainOptions:
     vocab_tasks: int = 6_000
     held_out_tasks: int = 200
     held_out_authors: tuple[str, ...] = HELD_OUT_AUTHORS
-
-
-def for_inventories(options: TrainOptions) -> TrainOptions:
-    """Returns how to train a small model on inventories alone (``tasks.inventory``): long scenes, few words."""
-    network = planner_config(hidden_size=208, intermediate_size=448, num_hidden_layers=6, vocab_size=1024)
-    return replace(options, is_inventory=True, network=network, max_objects=560, vocab_tasks=3000, held_out_tasks=40)
 
 
 @dataclass(slots=True)
@@ -242,7 +236,6 @@ class Trainer:
             self._trained_frames,
             vocab_size=options.network.vocab_size,
             num_tasks=options.vocab_tasks,
-            draw=_some_inventory if options.is_inventory else some_task,
         )
         shape = copy.copy(options.network)
         shape.vocab_size = 8 * math.ceil(len(tokenizer) / 8)
@@ -324,7 +317,3 @@ class Trainer:
     def _batches(self, tasks: list[Task]) -> list[Batch]:
         rows = sorted((encode_task(self.tokenizer, task) for task in tasks), key=lambda row: len(row.token_ids))
         return [collate(rows[start : start + 20]) for start in range(0, len(rows), 20)]
-
-
-def _some_inventory(rng: random.Random) -> Task:
-    return sample_inventory(rng, 40, 8)

@@ -9,10 +9,11 @@ import pytest
 from llm_planner.demo.goal_tests import is_achieved
 from llm_planner.planning.shown_scene import shown_scene
 from llm_planner.robots.library import RobotLibrary
-from llm_planner_lab.tasks.inventory import SPOTS, TEMPLATES, sample_inventory
+from llm_planner_lab.tasks.inventory import MAX_CALLS, SPOTS, TEMPLATES, long_inventory, sample_inventory
 from llm_planner_lab.tasks.sentence import split
 
 LIBRARY = RobotLibrary()
+COUNT = re.compile(r"(\w+) things? on")
 TASKS = [sample_inventory(random.Random(seed), 120, 14) for seed in range(60)]
 
 
@@ -40,6 +41,9 @@ def test_everything_that_is_asked_for_and_nothing_else_is_dealt_with_in_order():
     assert {task.robot for task in TASKS} == {"tello", "indy7"}
     for task in TASKS:
         assert named(task) == asked(task)
+        assert sum(1 if number == "one" else int(number) for number in COUNT.findall(task.instruction)) == len(
+            asked(task)
+        )
         assert 1 <= len(named(task)) <= 14
 
 
@@ -56,6 +60,12 @@ def test_the_length_of_scene_and_plan_is_what_was_asked_for():
     tasks = [sample_inventory(random.Random(seed), 400, 40) for seed in range(12)]
     assert all(400 <= len(task.objects) <= 470 for task in tasks)
     assert all(task.plan.count(";") == 40 for task in tasks)
+
+
+def test_long_ones_are_long_and_so_are_their_answers():
+    tasks = [long_inventory(random.Random(seed)) for seed in range(40)]
+    assert all(len(task.objects) >= 150 for task in tasks)
+    assert all(8 <= task.plan.count(";") <= MAX_CALLS for task in tasks)
 
 
 def test_a_planner_shows_all_of_such_a_scene():

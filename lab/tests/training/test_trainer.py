@@ -9,7 +9,7 @@ import pytest
 from llm_planner_lab.tasks.frames import corpus
 from llm_planner_lab.training.network import load_network
 from llm_planner_lab.training.run import export, train_planner
-from llm_planner_lab.training.trainer import Trainer, for_inventories
+from llm_planner_lab.training.trainer import Trainer
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +59,7 @@ def test_it_learns(options):
 
 def test_a_model_of_inventories_sees_nothing_but_them(options, monkeypatch):
     monkeypatch.setattr("llm_planner_lab.training.trainer.corpus", lambda: pytest.fail("it needs no sentences"))
-    small = for_inventories(options("lists", max_steps=3))
-    trainer = Trainer(replace(small, network=options().network, max_objects=20, vocab_tasks=200, held_out_tasks=2))
+    trainer = Trainer(options("lists", max_steps=3, is_inventory=True, max_objects=20, held_out_tasks=2))
     reports = []
     trainer.run(reports.append, every_steps=1, exact_every=2)
     assert reports[-1].exact_match == reports[-1].spoken_match == 0.0

@@ -5,10 +5,9 @@ Plans of the bundled planner are short: most of their time is the prefill, which
 prompts of 1,000 to 3,500 tokens and answers of 64 to 512, so that a decode step reads more KV than weights.
 """
 
-import math
-import random
 import time
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from llm_planner.core.request import OverrunStrategy
@@ -20,15 +19,11 @@ from llm_planner_lab.bench.timebill.jobs import Workload, mean_and_ci95, share_d
 from llm_planner_lab.bench.timebill.lab import Lab
 from llm_planner_lab.bench.timebill.sweep import Progress, against_best, run_cell, run_sweep, sweep_figures
 from llm_planner_lab.bench.timely.metrics import quantile
-from llm_planner_lab.tasks.inventory import MAX_CALLS, sample_inventory
-from llm_planner_lab.tasks.sample import Task
+from llm_planner_lab.tasks.inventory import long_inventory
 
 FRACTIONS = (0.4, 0.6, 0.8, 1.0, 1.5)
 CLASSES = ((1000, 1800), (1800, 2600), (2600, 3500))
 _UNLIMITED = 100.0  # times the vanilla time
-_MIN_CALLS = 8  # some 64 tokens
-THINGS = (150, 580)
-"""In a scene: some 1,000 to 3,500 tokens."""
 LONG_GRID = Grid(
     prompts=(256, 512, 1024, 1536, 2048, 2560, 3072, 3584),
     caches=(128, 512, 1024, 1536, 2048, 2560, 3072, 3584),
@@ -37,13 +32,9 @@ LONG_GRID = Grid(
 )
 
 
-def draw_inventory(rng: random.Random) -> Task:
-    """Returns a task of any kind, with a sentence that training never sees and a plan of 64 to 512 tokens."""
-    num_calls = round(math.exp(rng.uniform(math.log(_MIN_CALLS), math.log(MAX_CALLS))))
-    return sample_inventory(rng, rng.randint(*THINGS), num_calls, held_out=True)
-
-
-INVENTORIES = Workload(per_class=34, classes=CLASSES, max_tokens=512, draw=draw_inventory, score=share_done)
+INVENTORIES = Workload(
+    per_class=34, classes=CLASSES, max_tokens=512, draw=partial(long_inventory, held_out=True), score=share_done
+)
 
 
 def run_inventories(bench: TimeBillBench, on_progress: Progress) -> dict[str, Any]:

@@ -5,11 +5,13 @@ import json
 import random
 from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import cycle, repeat
 from pathlib import Path
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner_lab.tasks.frames import HELD_OUT_AUTHORS, Frame, corpus, of_authors
+from llm_planner_lab.tasks.inventory import long_inventory
 from llm_planner_lab.tasks.sample import FAMILY_NAMES, Difficulty, Task, sample
 from llm_planner_lab.tasks.spoken import Speaker
 
@@ -76,6 +78,14 @@ def generate_prompts(num_train: int, num_held_out: int, seed: int) -> PromptPart
     fresh = list(held_out)
     random.Random(seed + 6).shuffle(fresh)
     return PromptParts(train=tuple(train), calibration=tuple(fresh[:num_held_out]), test=tuple(fresh[num_held_out:]))
+
+
+def inventory_prompts(num_train: int, num_held_out: int, seed: int) -> PromptParts:
+    """Returns the same of inventories alone, for a model of them; calibration and test have sentences of their own."""
+    train = _draw(random.Random(seed), num_train, long_inventory)
+    held_out = _draw(random.Random(seed + 1), 2 * num_held_out, partial(long_inventory, held_out=True), besides=train)
+    fresh = tuple(held_out)
+    return PromptParts(train=tuple(train), calibration=fresh[:num_held_out], test=fresh[num_held_out:])
 
 
 def _frames(*, is_held_out: bool) -> Sequence[Frame]:

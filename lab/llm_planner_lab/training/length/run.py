@@ -24,7 +24,7 @@ from llm_planner_lab.training.length.figures import FIGURES_NAME, Figures, card
 from llm_planner_lab.training.length.measure import Errors, errors_of, fit_calibration, measure_served, predict_lengths
 from llm_planner_lab.training.length.network import LengthNetwork, save_network
 from llm_planner_lab.training.length.objectives import Buckets, Classes, Objective, Regression
-from llm_planner_lab.training.length.prompts import PromptParts, generate_prompts, read_prompts
+from llm_planner_lab.training.length.prompts import PromptParts, generate_prompts, inventory_prompts, read_prompts
 from llm_planner_lab.training.length.trainer import LengthTrainer, Recipe
 
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
@@ -39,7 +39,8 @@ class LengthOptions:
 
     Attributes:
         model: Checkpoint directory of the target model.
-        prompts: File with prompts; None to generate some that the bundled planner understands.
+        prompts: File with prompts; None to generate some that the model understands.
+        is_inventory: Whether that is a model of inventories.
         robot_models: Directories with robot models besides the bundled ones.
         output: Directory of the finished predictor.
         work: Directory that keeps measured lengths and checkpoints, so that an interrupted run goes on.
@@ -54,6 +55,7 @@ class LengthOptions:
 
     model: Path
     prompts: Path | None
+    is_inventory: bool
     robot_models: tuple[Path, ...]
     output: Path
     work: Path
@@ -144,7 +146,8 @@ class LengthRun:
     def _prompts(self) -> PromptParts:
         options, seed = self._options, self._options.recipe.seed
         if options.prompts is None:
-            return generate_prompts(options.num_train, options.num_held_out, seed)
+            generate = inventory_prompts if options.is_inventory else generate_prompts
+            return generate(options.num_train, options.num_held_out, seed)
         return read_prompts(options.prompts, self._library.names(), seed)
 
     def _train(self, name: str, recipe: Recipe, objective: Objective, parts: Parts) -> tuple[LengthNetwork, int]:

@@ -10,7 +10,13 @@ from llm_planner_lab.tasks.frames import HELD_OUT_AUTHORS, corpus, of_authors
 from llm_planner_lab.tasks.sample import FAMILY_NAMES
 from llm_planner_lab.tasks.spoken import Speaker
 from llm_planner_lab.training.length import prompts as prompts_module
-from llm_planner_lab.training.length.prompts import MIN_PROMPTS, Prompt, generate_prompts, read_prompts
+from llm_planner_lab.training.length.prompts import (
+    MIN_PROMPTS,
+    Prompt,
+    generate_prompts,
+    inventory_prompts,
+    read_prompts,
+)
 
 ROBOTS = ("tello", "indy7")
 
@@ -43,6 +49,14 @@ def drawn(monkeypatch):
     monkeypatch.setattr(prompts_module, "sample", drawing)
     monkeypatch.setattr(Speaker, "sample", speaking)
     return tasks
+
+
+def test_inventories_are_long_and_their_parts_have_sentences_of_their_own():
+    parts = inventory_prompts(30, 10, seed=3)
+    assert (len(parts.train), len(parts.calibration), len(parts.test)) == (30, 10, 10)
+    assert inventory_prompts(30, 10, seed=3) == parts
+    assert all(prompt.scene.count(",") > 140 for prompt in parts.all)
+    assert len(set(parts.all)) == 50
 
 
 def test_half_are_sentences_and_every_family_of_templates_is_among_the_training_prompts(drawn):
