@@ -37,7 +37,7 @@ _WORD = re.compile(r"[a-z]+|\d+")
 _SAID_ALOUD = re.compile(
     r'"[^"]*"?|(?<!\w)\'[^\']*\'(?!\w)'
     r"|\b(?:say|says|announce|shout)\b"
-    r"(?! (?:the names? of|what|which|who|how|where|whether|every|each|all (?:the|of)|everything (?:that|on|in))\b)"
+    r"(?! (?:the names? of|what|which|who|how|where|whether|every|each|all (?:the|of|\d+)|everything (?:that|on|in))\b)"
     r"[^,.;:!?]*?(?=\b(?:and|then|after|before|while|when)\b|[,.;:!?]|$)"
 )
 """Words that are said are no names of things, unless they ask for some: "say which crates are open"."""

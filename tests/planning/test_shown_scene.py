@@ -88,6 +88,7 @@ def test_a_task_that_needs_no_thing_is_shown_none(task):
         "go to something to sit on",
         "say the name of everything that is open",
         "announce every one of them",
+        "say all 12 things on the shelf",
         "say which of them are red",
         "fetch me a drink",  # a word that is neither in the scene nor of an order
     ],
