@@ -87,13 +87,14 @@ _ORDERS = frozenset(form for verb in _PLAIN_ORDERS for form in _forms(verb))
 _DIRECTIONS = _set("left right up down forward forwards back backward backwards ahead clockwise")
 _AMOUNTS = _set("zero one two three four five six seven eight nine ten hundred cm m s deg degree second")
 _FIELDS = _set("scene task plan")  # of a prompt
-_UNNAMED = _set(
-    "all every each both either any some other others another rest one ones none neither everything everyone anything "
-    "anyone something someone somebody he she him her thing things object objects item items stuff what which whatever "
-    "whichever who whose many few several them they these those same different odd first second third last middle "
-    "most least more less except"
+_NAMELESS = _set(
+    "other others another rest one ones none neither everything everyone anything anyone something someone somebody he "
+    "she him her thing things object objects item items stuff whatever whichever they them these those same different "
+    "odd first second third last middle most least more less except"
 )
-"""What speaks of things without naming them."""
+"""What stands for things without naming them."""
+_UNNAMED = _NAMELESS | _set("all every each both either any some what which who whose many few several")
+"""What speaks of things without naming them, unless a name follows: "every cup"."""
 _WHOLES = frozenset(form for verb in _set("sort clean clear organise organize") for form in _forms(verb)) | _set(
     "tidy tidied tidying classify classified classification"
 )
@@ -139,6 +140,17 @@ def shown_scene(scene: str, instruction: str, model: RobotModel) -> str:
         if entry in named:
             shown.setdefault(entry.name, entry.text)
     return ", ".join(shown.values())
+
+
+def is_told_by_names(instruction: str, model: RobotModel) -> bool:
+    """Returns whether the names in a task tell which entries of a scene it needs least.
+
+    They do not where it speaks of things by other words ("all 12 things on the shelf", "the other one", "tidy up"): what
+    is not named may be what is meant.
+    """
+    task = _Task.of(instruction, model)
+    words = task.written.split()
+    return (_NAMELESS | _WHOLES).isdisjoint(words) and not _SUPERLATIVE.search(task.written)
 
 
 def is_clear(scene: str, instruction: str, model: RobotModel) -> bool:

@@ -23,7 +23,7 @@ from llm_planner.planning.in_words import in_words
 from llm_planner.planning.mentioned import Mentioned
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.session import PlanSession
-from llm_planner.planning.shown_scene import is_clear, shown_scene
+from llm_planner.planning.shown_scene import is_clear, is_told_by_names, shown_scene
 from llm_planner.planning.spelling import Spelling
 from llm_planner.planning.stop_words import immediate_plan
 from llm_planner.planning.verdict import PlanCheck
@@ -163,6 +163,10 @@ class PlanPreparer:
         )
         return replace(request, scene=show(request.scene), failures=failures)
 
+    def may_leave_out(self, model: RobotModel, request: PlanRequest) -> bool:
+        """Returns whether entries of the scene may be left out to keep a time budget."""
+        return is_told_by_names(request.instruction, model)
+
     def _untrained(self, model: RobotModel) -> PlannerError:
         known = ", ".join(sorted(self._trained_models or ()))
         return PlannerError(
@@ -258,7 +262,9 @@ class PlanPreparer:
 
         Rules, skills and task stay.
         """
-        droppable = self._encoder.droppable_spans(prompt, request.instruction)
+        model = self._library.get(request.robot_model)
+        may_drop = self.may_leave_out(model, request)
+        droppable = self._encoder.droppable_spans(prompt, request.instruction) if may_drop else ()
         evictable = (self._encoder.scene_span(prompt),) if self._backend.info.can_evict else ()
         return replace(sequence, droppable=droppable, evictable=evictable)
 
