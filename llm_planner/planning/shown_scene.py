@@ -145,8 +145,8 @@ def shown_scene(scene: str, instruction: str, model: RobotModel) -> str:
 def is_told_by_names(instruction: str, model: RobotModel) -> bool:
     """Returns whether the names in a task tell which entries of a scene it needs least.
 
-    They do not where it speaks of things by other words ("all 12 things on the shelf", "the other one", "tidy up"): what
-    is not named may be what is meant.
+    They do not where it speaks of things by other words ("all 12 things on the shelf", "the other one", "tidy up"):
+    what is not named may be what is meant.
     """
     task = _Task.of(instruction, model)
     words = task.written.split()
