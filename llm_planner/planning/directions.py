@@ -71,7 +71,7 @@ _PLACES = {  # words for where something is, or comes from
     Side.LEFT: r"left|port|lefthand|(?:nine|9) o clock|your (?:nine|9)",
     Side.RIGHT: r"right|starboard|righthand|(?:three|3) o clock|your (?:three|3)",
     Side.FRONT: r"front|ahead|before you|(?:twelve|12) o clock",
-    Side.BACK: r"behind|rear|(?:your|ur|the|in) back|^back ?side|back(?:wards|ing) into|(?:six|6) o clock"
+    Side.BACK: r"behind|rear|(?:your|ur|the|in) back|^back ?side|back of (?:you|u)|back(?:wards|ing) into|(?:six|6) o clock"
     r"|your (?:six|6)|tail",
     Side.UP: r"above|overhead|over (?:you|us|there)|ceiling|roof|top|up there|sky|(?:on|onto|over) (?:your|our) heads?"
     r"|(?<=from )up|out from (?:under(?:neath)?|beneath|below)",

@@ -36,9 +36,11 @@ _PREPOSITION = r"(?:to|in|into|on|onto|at|for|toward|with|by|over|from)"
 _RULED_OUT = re.compile(
     r"(?<!\bif )(?<!\bif it )(?<!\bif they )(?<!\bthere )(?<!\bor )"
     r"\b(?:not|never|except(?:ing)?(?: for)?|excluding|isnt|wasnt|instead of|rather than"
-    rf"|(?:dont|do not) mean|(?:any|every|no)thing but|all but|apart from) (?:{_PREPOSITION} )?{_ARTICLE} "
+    rf"|(?:dont|do not) mean|(?:any|every)thing but|all but|apart from) (?:{_PREPOSITION} )?{_ARTICLE} "
     rf"|\b(?:except(?:ing)?(?: for)?|excluding|apart from) (?:any )?(?!{_ARTICLE} )"
 )
+_NOTHING = re.compile(r"\b(?:nothing|none|nobody|no one|no other)\b(?: \w+){0,6} $")
+"""Before what is ruled out: "nothing goes to the left except the spoon" asks for the spoon."""
 _FORBIDDEN = (
     r"\b(?:(?<!why )(?<!\bi )(?<!\bwe )(?<!\bthey )(?:dont(?: you)?(?: dare)?|(?:do|must) not|never)"
     r"|(?:dont|do not) want you to|mustnt|avoid|without)(?: (?:ever|(?:need|have|try|dare) to))? "
@@ -149,7 +151,8 @@ class ExclusionCheck:
             " ".join(clause) + mark for clause, mark in zip(clauses, [*marks, ";"], strict=True) if clause
         ).split()
         text = " ".join(self._words)
-        self._starts = self._listed(_RULED_OUT.finditer(text))
+        ruled_out = _RULED_OUT.finditer(text)
+        self._starts = self._listed(m for m in ruled_out if not _NOTHING.search(text[: m.start()]))
         forbidden: dict[type[Record], frozenset[int]] = {}
         for prohibition, effects in _PROHIBITIONS:
             for effect in effects:

@@ -16,7 +16,7 @@ from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.effect import Land, TakeOff, Translate
 from llm_planner.robots.model import RobotModel
 
-_SIDES = r"left|right|lft|rgt|\brite\b|write|wright|reich|\bport\b|starboard|side|clock|\b[lr]\b"
+_SIDES = r"left|right|lft|rgt|\brt\b|\brite\b|write|wright|reich|\bport\b|starboard|side|clock|\b[lr]\b"
 _UP = (
     r"up|high|r[io]s(?:e|ing)|rais|lift|climb|ascen|elevat|hoist|levitat|soar|mount|height|altitude|above|over|off|hop|jump"
     r"|leap|roof|ceiling|sky|air|top|tall|loft|gain|low|add|increase|\bz\b|\bhi(?:re)?\b|more|before|back|undo|same|path"

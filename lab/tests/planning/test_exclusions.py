@@ -115,6 +115,8 @@ def test_what_is_ruled_out_or_taken_back_is_left_alone(instruction, plan, robot,
         ("if the jug is there, take it, and if it isn't, the pan will do", "pick(pan);", "indy7"),
         ("not the bread, that can go in the bin", "pick(bread);place(bread,bin);", "indy7"),
         ("in the crate, no, not the leather gloves", "pick(mat);place(mat,crate);", "indy7"),
+        ("push nothing but the empty jar to the left", "push(empty_jar,left_area);", "indy7"),
+        ("nothing should go right except the phone", "push(phone,right_area);", "indy7"),
         ("the phone is mine, don't touch. The plugs beside it you take", "pick(plug);", "indy7"),
     ],
 )

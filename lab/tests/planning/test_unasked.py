@@ -47,6 +47,7 @@ def test_nobody_speaks_of_it(instruction, plan, act):
         ("levitate half a metre", "mu(50);"),
         ("rihgt a smidge", "mr(30);"),
         ("slip sideways a metre", "ml(100);"),
+        ("slide rt 6 ft, pic", "mr(183);tp();"),
         ("a foot to the left, and back again", "ml(30);mr(30);"),
         ("dip slightly, then undo the dip", "md(30);mu(30);"),
         ("settle on the grass", "ld();"),
