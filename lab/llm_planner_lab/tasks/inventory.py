@@ -21,7 +21,7 @@ TEMPLATES = read_templates("inventory")
 PLACES = ("bin", "tray", "basket", "crate", "box")
 SPOTS = ("rack", "shelf", "bay", "cabinet", "drawer", "row")
 _KINDS = tuple(sorted({word for word in THINGS if word.isalpha()} - {*PLACES, *SPOTS}))
-_KINDS_PER_SCENE = (6, 24)
+_FEWEST_KINDS = 60  # of a scene: it is a store, not a pile of one thing
 _BEARING, _RANGE_M = math.radians(35), (0.35, 0.65)  # within an arm's reach
 _MIN_CALLS = 8
 MAX_CALLS = 56
@@ -46,7 +46,7 @@ def sample_inventory(rng: random.Random, num_things: int, num_calls: int, *, hel
     while sum(sizes) + len(sizes) < num_things:  # other places have as much on them, give or take
         sizes.append(max(1, round(num_asked / num_meant * rng.uniform(0.3, 1.7))))
     numbers = rng.sample(range(1, 2 * len(sizes) + 10), len(sizes))
-    kinds = rng.sample(_KINDS, rng.randint(*_KINDS_PER_SCENE))
+    kinds = rng.sample(_KINDS, rng.randint(_FEWEST_KINDS, len(_KINDS)))
     things = iter(_things(rng, kinds, sum(sizes)))
     contents = {
         f"{spot}_{number}": [next(things) for _ in range(size)] for number, size in zip(numbers, sizes, strict=True)
