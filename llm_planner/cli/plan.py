@@ -100,7 +100,6 @@ def plan(
         instruction=instruction,
         scene=scene,
         urgency=urgency,
-        time_utility=urgency.time_utility,
         max_tokens=max_tokens,
         time_budget_s=budget,
         overrun=OverrunStrategy[overrun.name],

@@ -59,6 +59,7 @@ class PlanRequest:
         request_id: Unique; the ROS goal id in hexadecimal when it came over ROS.
         robot_id: The robot that asked. A robot has at most one goal at a time.
         client_id: The sender of this, as it names itself; empty within one process, where no limit per client counts.
+        time_utility: What an answer is worth as time goes by; by default the preset of ``urgency``.
         robot_model: Name of its robot model (``tello``).
         instruction: Natural language, untrusted.
         scene: What the robot sees, untrusted; may be empty.
@@ -84,7 +85,7 @@ class PlanRequest:
     client_id: str = ""
     scene: str = ""
     urgency: Urgency = Urgency.NORMAL
-    time_utility: TimeUtility = NORMAL
+    time_utility: TimeUtility = None  # type: ignore[assignment]  # that of its urgency: see __post_init__
     time_budget_s: float | None = None
     overrun: OverrunStrategy = OverrunStrategy.KILL
     budget_scope: BudgetScope = BudgetScope.FIRST_SEGMENT
@@ -97,6 +98,10 @@ class PlanRequest:
     takes_open_blocks: bool = False
     delivered: tuple[Segment, ...] = ()
     failures: tuple[SegmentReport, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.time_utility is None:
+            object.__setattr__(self, "time_utility", self.urgency.time_utility)  # type: ignore[unreachable]
 
     @property
     def has_whole_plan_budget(self) -> bool:

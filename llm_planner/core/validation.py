@@ -11,6 +11,8 @@ _CLIENT_ID = re.compile(r"[A-Za-z0-9_/-]{0,128}")
 _GOAL_ID = re.compile(r"[0-9a-f]{32}")
 MAX_NUMBER = 1e9
 """Largest number of seconds, metres, degrees or utility: what is computed with them stays finite."""
+MAX_PLAN_TOKENS = 8192
+"""Most tokens that a request may ask for; a model with a shorter context gives fewer."""
 
 
 def require_robot_id(text: str) -> str:
@@ -96,3 +98,14 @@ def require_time_budget(budget_s: float | None) -> float | None:
         message = f"time_budget_s is {budget_s}; give a positive number of seconds, or none"
         raise PlannerError(ErrorCode.INVALID_TIME_BUDGET, message)
     return budget_s
+
+
+def require_max_tokens(max_tokens: int) -> int:
+    """Returns the most tokens of a plan, if that is a number that a plan can have.
+
+    Raises:
+        PlannerError: INVALID_MAX_TOKENS.
+    """
+    if not 1 <= max_tokens <= MAX_PLAN_TOKENS:
+        raise PlannerError(ErrorCode.INVALID_MAX_TOKENS, f"max_tokens is {max_tokens}; give 1 to {MAX_PLAN_TOKENS}")
+    return max_tokens

@@ -29,6 +29,7 @@ from llm_planner.core.skill import SkillCall, Value
 from llm_planner.core.validation import (
     require_goal_id,
     require_length,
+    require_max_tokens,
     require_printable,
     require_robot_id,
     require_time_budget,
@@ -141,10 +142,15 @@ def to_goal(request: PlanRequest) -> PlanTask.Goal:
 
     Raises:
         PlannerError: INVALID_ENCODING for text that a message would cut (at a NUL) or cannot hold (surrogates),
-            INVALID_TIME_BUDGET for a budget of 0, which a message would turn into none, and whatever else can be none.
+            INVALID_TIME_BUDGET for a budget of 0 and INVALID_MAX_TOKENS for 0 tokens, which a message would turn into
+            none, INVALID_ARGUMENT for an empty set of allowed skills, which it would turn into all.
     """
     _require_readable(request, "instruction", "scene", "plan")
     require_time_budget(request.time_budget_s)
+    require_max_tokens(request.max_tokens)
+    if request.allowed_skills is not None and not request.allowed_skills:
+        what = "no skill is allowed, which a message would turn into all; name some, or leave allowed_skills at None"
+        raise PlannerError(ErrorCode.INVALID_ARGUMENT, what)
     goal = PlanTask.Goal(
         robot_id=request.robot_id,
         client_id=request.client_id,
@@ -172,15 +178,12 @@ def to_goal(request: PlanRequest) -> PlanTask.Goal:
 def to_report(message: msgs.SegmentReport) -> SegmentReport:
     """Returns a robot's report. Call it once the goal is known: to read a report costs up to a few milliseconds.
 
+    A value or duration that is out of range is left out: that the segment has ended counts.
+
     Raises:
         PlannerError: UNKNOWN_GOAL if the goal id is none, INVALID_ARGUMENT for anything else that is out of range.
     """
     goal_id = require_goal_id(message.goal_id)
-    if not 0 <= message.duration_s <= MAX_DURATION_S:
-        raise PlannerError(
-            ErrorCode.INVALID_ARGUMENT,
-            f"duration_s of a report must be from 0 to {MAX_DURATION_S:g}; got {message.duration_s}",
-        )
     status = to_enum(ReportStatus, message.status)
     situation = None
     if status is ReportStatus.FAILED:
@@ -189,8 +192,8 @@ def to_report(message: msgs.SegmentReport) -> SegmentReport:
         request_id=goal_id,
         index=message.index,
         status=status,
-        duration_s=message.duration_s,
-        value=to_value(message.value) if message.has_situation or situation is None else None,
+        duration_s=_readable_duration(message.duration_s),
+        value=_readable_value(message.value) if message.has_situation or situation is None else None,
         reason=message.reason[:MAX_REASON_LENGTH],
         situation=situation,
         is_permanent=message.is_permanent,
@@ -231,6 +234,19 @@ def to_mark(message: msgs.SegmentMark) -> SegmentMark:
         value=to_value(message.value),
         said=_to_said(message.said),
     )
+
+
+def _readable_duration(duration_s: float) -> float:
+    """Returns a duration within its limits: that a segment has ended counts, also if how long it took is not known."""
+    return min(max(duration_s, 0.0), MAX_DURATION_S) if math.isfinite(duration_s) else 0.0
+
+
+def _readable_value(message: msgs.Value) -> Value | None:
+    """Returns the value of a report; None for one that cannot be read, as a sensor's infinity for "no echo"."""
+    try:
+        return to_value(message)
+    except PlannerError:
+        return None
 
 
 def from_report(report: SegmentReport) -> msgs.SegmentReport:

@@ -44,7 +44,6 @@ def to_request(
         instruction=order.instruction,
         scene=order.scene or view,
         urgency=urgency,
-        time_utility=urgency.time_utility,
         time_budget_s=require_time_budget(order.time_budget_s or None),
         overrun=conversions.to_enum(OverrunStrategy, order.overrun),
         budget_scope=conversions.to_enum(BudgetScope, order.budget_scope),

@@ -160,7 +160,6 @@ class PlannerClient:
             instruction=instruction,
             scene=scene,
             urgency=urgency,
-            time_utility=urgency.time_utility,
             time_budget_s=time_budget_s,
             start_pose=start_pose,
         )

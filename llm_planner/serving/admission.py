@@ -12,6 +12,7 @@ from llm_planner.core.segment import SegmentReport
 from llm_planner.core.validation import (
     MAX_NUMBER,
     require_client_id,
+    require_max_tokens,
     require_robot_id,
     require_text,
     require_time_budget,
@@ -20,8 +21,6 @@ from llm_planner.core.validation import (
 MAX_REASON_CHARACTERS = 500
 MAX_SAID = 16
 """Texts that one segment may say."""
-MAX_PLAN_TOKENS = 8192
-"""Most tokens that a request may ask for; a model with a shorter context gives fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +150,4 @@ def _check_numbers(request: PlanRequest) -> None:
         raise PlannerError(
             ErrorCode.INVALID_POSE, f"start_pose {pose} is not finite, or nowhere; leave it out if it is unknown"
         )
-    if not 1 <= request.max_tokens <= MAX_PLAN_TOKENS:
-        raise PlannerError(
-            ErrorCode.INVALID_MAX_TOKENS, f"max_tokens is {request.max_tokens}; give 1 to {MAX_PLAN_TOKENS}"
-        )
+    require_max_tokens(request.max_tokens)

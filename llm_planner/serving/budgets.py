@@ -50,6 +50,10 @@ class KeptBudget:
         ends_s = self.goal.budget_ends_at_s
         return math.inf if ends_s is None else ends_s - now_s
 
+    def is_overrun(self, now_s: float) -> bool:
+        """Returns whether it was missed by a goal that goes on all the same: nothing is left to keep."""
+        return self.goal.request.overrun is OverrunStrategy.SKIP_NEXT and self.left_s(now_s) <= 0.0
+
 
 class Budgets:
     """Decides about every goal with a time budget, at arrival and, while a measure is left, before every step.
@@ -155,7 +159,7 @@ class Budgets:
     def _in_question(self, now_s: float) -> list[KeptBudget]:
         """Returns the goals to decide about: new ones, those with reserved slots, and the tightest of the others."""
         for request_id, kept in list(self._kept.items()):
-            if kept.goal.budget_ends_at_s is None:
+            if kept.goal.budget_ends_at_s is None or kept.is_overrun(now_s):
                 self._scheduler.reservations.end(request_id)
                 del self._kept[request_id]
         new = [k for k in self._kept.values() if k.decision is None]

@@ -335,6 +335,7 @@ class PlannerLoop:
         """Ends the generation, or lays it to rest: nothing will be added to the plan unless a segment fails."""
         goal.is_plan_complete = True
         self._replans.put_aside(goal)
+        self._deadlines.watch(goal)  # from now on its robot may fall silent
         self._budgets.lengths.observe_plan(goal)
         complete = PlanComplete(goal.request.request_id, goal.execution.num_delivered, goal.is_partial, goal.verdict)
         return [complete, *self._finish_if_done(goal)]

@@ -72,7 +72,7 @@ requests = st.builds(
     time_budget_s=st.none() | st.floats(1e-3, 1e6),
     overrun=st.sampled_from(OverrunStrategy),
     budget_scope=st.sampled_from(BudgetScope),
-    max_tokens=st.integers(1, 2**32 - 1),
+    max_tokens=st.integers(1, 8192),
     start_pose=st.none() | places,
     takes_open_blocks=st.booleans(),
 )
@@ -373,16 +373,48 @@ def test_garbage_goals_are_refused(fields, code):
         ({"goal_id": "robot"}, ErrorCode.UNKNOWN_GOAL),
         ({"goal_id": GOAL_ID.upper()}, ErrorCode.UNKNOWN_GOAL),
         ({"status": 0}, ErrorCode.INVALID_ARGUMENT),
-        ({"duration_s": math.nan}, ErrorCode.INVALID_ARGUMENT),
-        ({"duration_s": -0.1}, ErrorCode.INVALID_ARGUMENT),
-        ({"duration_s": 1e308}, ErrorCode.INVALID_ARGUMENT),
-        ({"value": msgs.Value(type=msgs.Value.TEXT, text_value="x" * 300_000)}, ErrorCode.INVALID_ARGUMENT),
-        ({"value": msgs.Value(type=9)}, ErrorCode.INVALID_ARGUMENT),
-        ({"value": msgs.Value(type=msgs.Value.NUMBER, number_value=math.inf)}, ErrorCode.INVALID_ARGUMENT),
     ],
 )
 def test_garbage_reports_are_refused(fields, code):
     assert refused(conversions.to_report, make_report(**fields)) is code
+
+
+@pytest.mark.parametrize(
+    ("fields", "duration_s"),
+    [
+        ({"duration_s": math.nan}, 0.0),
+        ({"duration_s": -0.1}, 0.0),
+        ({"duration_s": 1e308}, conversions.MAX_DURATION_S),
+        ({"duration_s": 2.0, "value": msgs.Value(type=msgs.Value.TEXT, text_value="x" * 300_000)}, 2.0),
+        ({"duration_s": 2.0, "value": msgs.Value(type=9)}, 2.0),
+        ({"duration_s": 2.0, "value": msgs.Value(type=msgs.Value.NUMBER, number_value=math.inf)}, 2.0),
+    ],
+)
+def test_what_a_report_says_of_its_segment_counts_whatever_its_numbers_are(fields, duration_s):
+    report = conversions.to_report(make_report(**fields))
+    assert report.status is ReportStatus.SUCCEEDED
+    assert (report.duration_s, report.value) == (duration_s, None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"allowed_skills": frozenset()}, ErrorCode.INVALID_ARGUMENT),
+        ({"max_tokens": 0}, ErrorCode.INVALID_MAX_TOKENS),
+    ],
+)
+def test_what_a_message_would_turn_into_its_opposite_is_not_sent(fields, code):
+    request = PlanRequest(request_id=GOAL_ID, robot_id="r", robot_model="tello", instruction="go", **fields)
+    assert refused(conversions.to_goal, request) is code
+
+
+@pytest.mark.parametrize("urgency", Urgency)
+def test_a_request_is_worth_what_its_urgency_says_unless_it_says_so_itself(urgency):
+    request = PlanRequest(request_id=GOAL_ID, robot_id="r", robot_model="tello", instruction="go", urgency=urgency)
+    assert request.time_utility == urgency.time_utility
+    assert conversions.to_request(conversions.to_goal(request), GOAL_ID).time_utility == urgency.time_utility
+    own = TimeUtility(3.0, -1.0, 4.0)
+    assert replace(request, time_utility=own).time_utility == own
 
 
 def test_the_limits_are_those_of_the_configuration():

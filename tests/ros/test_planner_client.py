@@ -214,7 +214,7 @@ def test_a_callback_that_fails_ends_the_goal_and_nothing_else(planner, start_rob
         ({"request_id": "robot"}, ErrorCode.UNKNOWN_GOAL),
         ({"scene": None}, ErrorCode.INVALID_ARGUMENT),
         ({"time_budget_s": "soon"}, ErrorCode.INVALID_ARGUMENT),
-        ({"max_tokens": -1}, ErrorCode.INVALID_ARGUMENT),
+        ({"max_tokens": -1}, ErrorCode.INVALID_MAX_TOKENS),
         ({"robot_model": None}, ErrorCode.INVALID_ARGUMENT),
     ],
 )

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode
-from llm_planner.core.request import BudgetScope, OverrunStrategy
+from llm_planner.core.request import BudgetScope, OverrunStrategy, Urgency
 from llm_planner.scheduling.budget import Lengths
 from llm_planner.serving.events import SegmentReady
 from llm_planner.serving.expected_lengths import ExpectedLengths
@@ -307,3 +307,17 @@ def test_a_goal_whose_first_segment_is_out_continues_alongside_the_next_one():
         run.submit(name, "go" + " see" * num_words, **budget)
     run.go()
     assert run.result("r3").error_code in (ErrorCode.NONE, ErrorCode.BUDGET_INFEASIBLE)
+
+
+@pytest.mark.parametrize("overrun", [OverrunStrategy.SKIP_NEXT, OverrunStrategy.KILL])
+def test_a_budget_that_is_over_stands_in_nobodys_way(overrun):
+    run = Run(max_num_seqs=2)
+    run.backend.plans["huge"] = "x(1);" * 3000
+    endless = {"instruction": "huge", "max_tokens": 8000}
+    run.submit("late", time_budget_s=0.9, overrun=overrun, **endless, **WHOLE)
+    for number in range(3):
+        run.submit(f"other{number}", **endless)
+    run.go(until_s=1.2)
+    run.submit("urgent", urgency=Urgency.URGENT, time_budget_s=1.0).go(until_s=2.5)
+    assert run.first_segment_at_s("urgent") <= run.now_s
+    assert run.result("urgent").error_code is ErrorCode.NONE

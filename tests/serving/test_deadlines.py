@@ -218,6 +218,13 @@ def test_a_closed_plan_stays_closed_in_another_loop():
     assert run.result().error_code is ErrorCode.PLAN_PARTIAL
 
 
+def test_a_robot_that_falls_silent_behind_a_closed_plan_is_noticed_in_another_loop_too():
+    run = Run(policy="tardiness", reports=True)
+    request = make_request(delivered=(make_segment(0),), **partial(0.15))
+    run.take(run.loop.open(GoalRecord(request=request, arrival_s=0.0, delivered_at_s=(0.02,)), 0.05))
+    assert run.go().result().error_code is ErrorCode.ROBOT_SILENT
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     budget_s=st.floats(0.02, 0.6),

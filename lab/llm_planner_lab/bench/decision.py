@@ -60,7 +60,6 @@ def _generation(number: int, rng: random.Random) -> Generation:
         robot_model=rng.choice(("tello", "indy7")),
         instruction="-",
         urgency=urgency,
-        time_utility=urgency.time_utility,
     )
     sequence = Sequence(request_id=request.request_id, prompt_token_ids=(0,) * rng.randint(80, 120))
     return Generation(

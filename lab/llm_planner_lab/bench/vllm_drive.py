@@ -66,7 +66,6 @@ class Drive:
             robot_model="bench",
             instruction="-",
             urgency=urgency,
-            time_utility=urgency.time_utility,
         )
         now_s = self._clock.now_s()
         generation = Generation(

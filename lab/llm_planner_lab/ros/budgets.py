@@ -109,7 +109,6 @@ def ask(client: PlannerClient, instruction: str, scene: str, budget_s: float) ->
         instruction=instruction,
         scene=scene,
         urgency=Urgency.URGENT,
-        time_utility=Urgency.URGENT.time_utility,
         time_budget_s=budget_s,
     )
     first_s: list[float] = []

@@ -191,7 +191,6 @@ class Workload:
                 instruction=f"{SCRIPT}l('burst {index}');",
                 client_id=f"burst_{index % 16}",
                 urgency=Urgency.NORMAL,
-                time_utility=Urgency.NORMAL.time_utility,
             )
             _carry_out(self._burst_client, request, burst)
 

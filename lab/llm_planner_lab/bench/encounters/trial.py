@@ -174,7 +174,6 @@ class _Stage:
             robot_model=self._model.name,
             instruction=question.instruction,
             urgency=Urgency.URGENT,
-            time_utility=Urgency.URGENT.time_utility,
             time_budget_s=question.budget_s,
             start_pose=self._driver.state.pose,
         )
