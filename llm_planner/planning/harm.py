@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to do harm, which no model is asked to plan: to hit something, or to fly at or over a crowd.
+"""Requests to do harm, which no model is asked to plan: to hit something, to fly at somebody or over a crowd.
 
 A gate judges motions, and the flight to a thing is a motion like others; that it is meant as a blow stands in the words
 of the request alone. Only plain orders are recognised: against others there are the gate, the driver's limits and the
@@ -11,14 +11,23 @@ import re
 from llm_planner.planning.untrusted import ascii_letters, plain_task
 from llm_planner.robots.model import RobotKind, RobotModel
 
+_ROOM = r"(?:kitchen|\w*room|hall(?:way)?|corridor|garden|yard|house|garage|shed|office|building|shop|workshop|barn)"
 _BLOW = (
-    r"collide with|crash into|smash into|slam into|bump into|ram|strike(?! (?:that|a pose)\b)|"
-    r"hit(?! (?:me with|record|play|the lights|(?:the|a|that|your) (?:\w+ )?button)\b)|run into|"
-    r"run over(?! (?:to|there|here)\b)|make contact with|attack|injure|hurt"
+    r"(?:collide with|crash into|smash into|slam into|bump into|ram|strike(?! (?:that|a pose)\b)|"
+    r"hit(?! (?:me with|record|play|pause|(?:the )?brakes?|the lights|(?:the|a|that|your) (?:\w+ )?button)\b)|"
+    rf"run into(?! (?:the|my|your|our) (?:\w+ )?{_ROOM}\b)|run over(?! (?:to|there|here|and)\b)|"
+    r"make contact with|attack|injure|hurt)\b(?! (?:nobody|no one|nothing)\b(?! (?:but|except)\b))"
 )
 _PEOPLE = r"(?:crowds?|people|audience|spectators|bystanders|pedestrians)"
 _WAY = r"(?:to|towards?|at|into|through|over|above|near(?: to)?|across|among)"
 _TRAVEL = r"(?:fly|flying|go|run|proceed|head|move|navigate|guide|hover|travel|dive|operate|descend)"
+_SOMEBODY = (
+    r"(?:him|her|them|me|us|(?:the|a|that|this|my|his|her) (?:man|woman|person|boy|girl|child|kid|baby|dog|cat))"
+    r"(?! (?:height|level|side|eye))"
+)
+_CHILDREN = r"(?:the |those |these |some |my )?(?:kids?|child|children|toddlers?|baby|babies)"
+_SOLID = r"(?:the |a |that )(?:\w+ )?(?:window|wall|mirror|windscreen|ceiling)"
+_HEAD = r"(?:his|her|my|their|the (?:man|woman|boy|girl|child|kid|baby)s) (?:head|face|neck)"
 _FREE = r"(?:(?!\b(?:not|never|without|avoid|away|keep|keeping)\b)[^.,;!?])"
 _ORDERED = (
     r"(?:^|[.;,!?]|\b(?:and|then|please|to|drone|now|just|go|(?:can|could|will|would) you|"
@@ -29,8 +38,14 @@ _NEGATED = re.compile(
     r"about to|if|(?:before|without)(?= (?:(?:you|it|we|they|he|she|can|could|ever|even|trying|having|to) )*$))\b"
 )
 _HARMFUL = (
-    re.compile(rf"{_ORDERED}(?P<order>{_BLOW})\b"),
+    re.compile(rf"{_ORDERED}(?P<order>{_BLOW})"),
     re.compile(rf"\b(?P<order>{_TRAVEL})\b{_FREE}{{0,40}}?\b{_WAY} {_FREE}{{0,12}}?\b{_PEOPLE}\b(?! (?:while )?keep)"),
+    re.compile(
+        rf"\b(?P<order>{_TRAVEL})(?: (?:straight|right|directly|fast|low))* "
+        rf"(?:into {_SOLID}|(?:at|into) (?:{_SOMEBODY}|{_CHILDREN})|(?:over|above|through|across) {_CHILDREN})"
+        rf"(?=\s*(?:$|[.,;!?]|(?:and|then|please|now|fast|at full)\b))"
+    ),
+    re.compile(rf"\b(?P<order>land(?:ing)?) on (?:{_HEAD}|him|her(?=\s*(?:$|[.,;!?]|and\b)))\b"),
 )
 
 

@@ -38,7 +38,7 @@ PLANS = {
     "fly a square": "4{mf(50);tc(90);}ld();",
     "put the box on the plate": "pick(red_box);place(red_box,plate);home();",
     "fly away": "mf(50);mf(500);mf(500);mf(500);",
-    "wait": "d(0);mf(20);",
+    "linger": "d(0);mf(20);",
     "look again": "tp();rp();",
     "visit the cat": "mf(20);g(cat);mu(500);",
     "seen: sofa_7, chair": "mu(20);l('there is no cat');",  # what only a robot that stands there says
@@ -179,13 +179,13 @@ def test_a_plan_that_asks_for_a_new_one_gets_it_but_not_for_ever(real_planner, s
     operator.instruct("look again", tag="once")
     assert operator.outcome(1 + MAX_REPLANS).plan == PLANS["look again"]
     assert {outcome.tag for outcome in operator.outcomes} == {"once"}
-    operator.instruct("wait")
-    assert operator.outcome(2 + MAX_REPLANS).instruction == "wait"
+    operator.instruct("linger")
+    assert operator.outcome(2 + MAX_REPLANS).instruction == "linger"
 
 
 def test_a_robot_that_never_reports_is_silent(real_planner, start_robot):
     robot = start_robot("mute", planner="/real")
-    assert robot.client.plan("wait").result(15.0).error_code is ErrorCode.ROBOT_SILENT
+    assert robot.client.plan("linger").result(15.0).error_code is ErrorCode.ROBOT_SILENT
 
 
 def test_a_plan_that_fails_goes_on_another_way(real_planner, start_operator):

@@ -2,6 +2,7 @@
 """Orders that act at once: found however they are said, and in nothing else."""
 
 import random
+import re
 
 import pytest
 
@@ -47,6 +48,29 @@ ROBOTS = {name: RobotLibrary().get(name) for name in ("tello", "indy7")}
         "please cease all movement",
         "cancel this task, please",
         "abort abort",
+        "Stop moving!",
+        "could you stop moving",
+        "Stop flying!",
+        "stop spinning now",
+        "stoppp",
+        "full stop",
+        "fucking stop",
+        "drone 2 stop",
+        "hold up",
+        "hang on",
+        "pause",
+        "wait!",
+        "stop for a second",
+        "don't move any more",
+        "ouch, stop",
+        "stop, you're hurting me",
+        "stop you\u2019re hurting me",
+        "stop, my hand is in there",
+        "stop there's a child",
+        "stop the lamp's falling",
+        "Stop! My hand!",
+        "Freeze, Amy's hand is right under you, don't move!",
+        "halt, you're about to hit the glass",
     ],
 )
 def test_a_stop_is_a_stop(order):
@@ -75,8 +99,14 @@ def test_a_stop_that_also_says_let_go_stops_a_robot_without_a_gripper(order):
         "hold there 10 s",
         "don't move the cup",
         "stop and turn left",
-        "wait",
+        "wait 5 seconds",
+        "wait a second",
+        "wait for me",
         "hold the cup",
+        "hold on to the cup",
+        "hold up the cup",
+        "hang on to it",
+        "pause the music",
         "",
         "stand by for a minute",
         "go",
@@ -98,6 +128,38 @@ def test_a_stop_that_also_says_let_go_stops_a_robot_without_a_gripper(order):
         "hey robot, could you please say stop",
         "keep doing what you are doing",
         "keep it, please",
+        "No, go!",
+        "oh no, move!",
+        "no, fly",
+        "stop and then land",
+        "stop after 2 m",
+        "stop 2",
+        "stop talking",
+        "stop the music",
+        "stop the music, my ears are hurting",
+        "fly to the bus stop",
+        "stop at the robot",
+        "stop at drone 2",
+        "stop once you are there",
+        "stop where you are needed",
+        "stop as soon as Bob's gone",
+        "stop by Bob's in the kitchen",
+        "stop the alarm that's on",
+        "stop filming Bob's in the bath",
+        "stop the leaks",
+        "stop when the light is red",
+        "stop, you should turn left",
+        "stop, I want you to land",
+        "stop, you are to land",
+        "stop, you have to descend",
+        "stop, you're too low, climb",
+        "stop, the red cup goes in the bin",
+        "stop, there is a cup, pick it up",
+        "stop, somebody is coming from your right",
+        "don't stop, there's a child",
+        "you're at the door, stop there",
+        "hang on, there's a cup",
+        "Stop, my finger is in your gripper!",
     ],
 )
 def test_a_task_is_no_stop(task):
@@ -112,3 +174,15 @@ def test_it_never_takes_a_task_of_the_corpus_for_a_stop():
         if plan and plan != task.plan:
             wrong.append((task.instruction, task.plan, plan))
     assert wrong == []
+
+
+def test_most_short_stops_of_the_corpus_act_at_once():
+    plans = []
+    for frame in corpus():
+        task = literal(random.Random(0), frame, has_scene=False)
+        is_stop_alone = task.plan == f"{ROBOTS[frame.robot].stop_skill}();"
+        words = task.instruction.lower().split()
+        if is_stop_alone and len(words) <= 6 and re.match(r"\W*(?:stop|halt|freeze)\b", words[0]):
+            plans.append(immediate_plan(ROBOTS[frame.robot], task.instruction))
+    assert len(plans) > 400
+    assert sum(map(bool, plans)) >= 0.75 * len(plans)
