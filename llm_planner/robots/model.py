@@ -237,6 +237,9 @@ class UrgentRule(Record):
 _URGENT_EFFECTS = frozenset(("translate", "turn", "stop", "delay", "land"))
 """What a robot whose model does not say may do in an emergency."""
 
+_SAFE_EFFECTS = {"stop_skill": ("stop", "land"), "silence": ("stop", "land", "home")}
+"""What a robot may do on its own account, by where the model says so."""
+
 ANY_BODY = frozenset(("stop", "delay", "none", "home", "perceive", "say", "ask", "picture", "replan"))
 LOCOMOTION = frozenset(("translate", "turn", "orient", "approach", "goto", "scan"))
 FLIGHT = frozenset(("takeoff", "land"))
@@ -252,8 +255,8 @@ class RobotModel(Record):
         description: Who the robot is, for the prompt.
         skills: By name. Aliases are in ``aliases``; ``skill`` finds either.
         start: Where the body or tool is when a goal starts.
-        stop_skill: Skill without arguments that makes the robot safe at once (reflex, cancel).
-        silence: What happens while the planner is silent, in order of time.
+        stop_skill: Skill without arguments that stops or lands the robot at once (reflex, cancel).
+        silence: What happens while the planner is silent, in order of time: stops, landings, ways home.
         reflex: What happens when something comes too near; None for nothing.
         urgent: What the plan of an emergency may do.
         places: Names of places that are always there: a skill's object may be one of them.
@@ -338,6 +341,9 @@ class RobotModel(Record):
             require(name in self.skills, f"{key}: {name!r} is not among the skills ({', '.join(self.skills)})")
         for key, name in at_once:
             require(not self.skills[name].arguments, f"{key}: skill {name!r} must take no arguments")
+            known = _SAFE_EFFECTS[key]
+            is_safe = self.skills[name].effect.kind in known
+            require(is_safe, f"{key}: skill {name!r} must have one of the effects {', '.join(known)}")
 
     def _check_space(self) -> None:
         start = self.start

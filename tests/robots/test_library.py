@@ -153,6 +153,8 @@ def test_an_arm_starts_inside_its_workspace(tmp_path, start):
         ("alias: move_backward", "alias: move_forward", "move_forward"),
         ("stop_skill: h", "stop_skill: halt", "stop_skill: 'halt' is not among the skills (mf, mb, ml,"),
         ("stop_skill: h", "stop_skill: mf", "stop_skill: skill 'mf' must take no arguments"),
+        ("stop_skill: h", "stop_skill: tk", "stop_skill: skill 'tk' must have one of the effects stop, land"),
+        ("skill: ld", "skill: tk", "silence: skill 'tk' must have one of the effects stop, land, home"),
         ("skill: ld", "skill: explode", "silence: 'explode' is not among the skills (mf, mb, ml,"),
         ("skill: ld", "skill: mf", "silence: skill 'mf' must take no arguments"),
         ("z_m: 1.0, yaw", "z_m: 9.0, yaw", "outside the geofence"),

@@ -23,10 +23,10 @@ from llm_planner.robots.driver import (
 from llm_planner.robots.drivers import tello_commands
 from llm_planner.robots.drivers.tello_commands import Leg
 from llm_planner.robots.drivers.tello_line import BLIND_S, FALLEN_M, Proof, TelloLine
-from llm_planner.robots.drivers.tello_state import MOVING_DM_S
-from llm_planner.robots.effect import Ask, Land, Stop, TakeOff, TakePicture
+from llm_planner.robots.drivers.tello_state import MOVING_DM_S, is_steady
+from llm_planner.robots.effect import Ask, Land, Stop, TakeOff, TakePicture, Translate
 from llm_planner.robots.mobile import MobileBody
-from llm_planner.robots.model import Pose, RobotModel
+from llm_planner.robots.model import Pose, RobotModel, Skill
 from llm_planner.robots.motion import Motion
 from llm_planner.robots.track import Track
 from llm_planner.robots.world import World, WorldObject
@@ -42,6 +42,7 @@ STRAYING_STATES = 4  # once this many show it moving without a command, it is to
 LAND_AGAIN_S = 3.0  # an order to land that got lost
 ATTENTION_S = 1.0
 CLEAR_M = 2 * FALLEN_M  # of the floor for certain, wherever it hovers then
+HEIGHT_ERROR_M = 0.1  # of a drone that hovers: its state counts decimetres
 LANDED_AFTER_S = 1.0  # on the floor for this long, it has landed, whatever made it land
 
 
@@ -268,8 +269,21 @@ class TelloDriver:
             leg = tello_commands.take_off if isinstance(skill.effect, TakeOff) else tello_commands.land
             self._legs.extend(leg(motion) for motion in course.motions)
         else:
+            self._require_flyable(skill, course)
             self._motions.extend(course.motions)
             self._latency_s = course.motions[0].start_s - now_s if course.motions else 0.0
+
+    def _require_flyable(self, skill: Skill, course: Course) -> None:
+        """Refuses an amount that a Tello does not fly, and a way down that its height does not leave room for."""
+        fence, state = self._model.geofence, self._line.telemetry.last
+        if isinstance(skill.effect, Translate) and any(map(tello_commands.is_too_short, course.motions)):
+            raise SkillFailedError(f"a Tello flies no way below {tello_commands.LEAST_CM} cm")
+        if not course.motions or fence is None or state is None:
+            return
+        sunk_m = course.motions[0].begin.z_m - course.motions[-1].end.z_m
+        if sunk_m > 0.0 and state.height_m - sunk_m < fence.z_m[0] - HEIGHT_ERROR_M:
+            reported = f"the drone reports a height of {state.height_m:.2f} m"
+            raise SkillFailedError(f"would sink by {sunk_m:.2f} m and leave the geofence: {reported}")
 
     @property
     def _is_seen_flying(self) -> bool:
@@ -330,7 +344,7 @@ class TelloDriver:
             self._give_up(ending.reason)
             return
         self._leg = None
-        self._put(leg.motion.end, now_s)
+        self._put(self._end_of(leg), now_s)
 
     def _give_up(self, reason: str) -> None:
         self._leg, self._course, self._waiting, self._is_stopping = None, None, None, False
@@ -343,7 +357,13 @@ class TelloDriver:
         self._estimate(now_s, has_moved=has_moved)
         leg = self._leg
         if leg is not None and leg.command.proof is Proof.FLYING and has_moved and self._leg_start_s is not None:
-            self._put(leg.motion.end, now_s)
+            self._put(self._end_of(leg), now_s)
+
+    def _end_of(self, leg: Leg) -> Pose:
+        """Returns where a command leads: a take-off to the height at which the drone is seen hovering."""
+        states, end = self._line.telemetry.since(float("-inf")), leg.motion.end
+        has_risen = leg.command.proof is Proof.FLYING and self._is_seen_flying and is_steady(states)
+        return replace(end, z_m=states[-1].height_m) if has_risen else end
 
     def _estimate(self, now_s: float, *, has_moved: bool) -> None:
         """Puts the drone where the duration model says that the command in flight has brought it."""

@@ -41,6 +41,11 @@ def legs(motion: Motion, begin: Pose, speed_cm_s: int, latency_s: float) -> Iter
         yield from _straight(motion, begin, speed_cm_s, latency_s)
 
 
+def is_too_short(motion: Motion) -> bool:
+    """Returns whether a straight way is one, though shorter than a Tello flies."""
+    return 0 < max(map(abs, _part_cm(motion)[1])) < LEAST_CM
+
+
 def take_off(motion: Motion) -> Leg:
     """Returns a take-off."""
     return Leg(take_off_at_once(), _counted(motion))
@@ -92,23 +97,23 @@ def _is_number(text: str, value: float) -> bool:
 
 
 def _turn(motion: Motion, begin: Pose, latency_s: float) -> Iterator[Leg]:
+    """Splits what is more than a Tello turns at once."""
     whole_deg = round(abs(motion.turn_deg))
-    if not 1 <= whole_deg <= MOST_DEG:
-        return
     name, sign = ("ccw", 1) if motion.turn_deg > 0 else ("cw", -1)
-    end = replace(begin, yaw_deg=wrapped_deg(begin.yaw_deg + sign * whole_deg))
-    command = Command(
-        text=f"{name} {whole_deg}", proof=Proof.TURNED, limit_s=_limit_s(motion), turn_deg=float(whole_deg)
-    )
-    length_s = motion.end_s - motion.start_s
-    yield Leg(command, Motion(latency_s, latency_s + length_s, begin, end, float(sign * whole_deg), motion.ramp))
+    for done_deg in range(0, whole_deg, MOST_DEG):
+        part_deg = min(MOST_DEG, whole_deg - done_deg)
+        end = replace(begin, yaw_deg=wrapped_deg(begin.yaw_deg + sign * part_deg))
+        command = Command(
+            text=f"{name} {part_deg}", proof=Proof.TURNED, limit_s=_limit_s(motion), turn_deg=float(part_deg)
+        )
+        length_s = (motion.end_s - motion.start_s) * part_deg / whole_deg
+        yield Leg(command, Motion(latency_s, latency_s + length_s, begin, end, float(sign * part_deg), motion.ramp))
+        begin = end
 
 
 def _straight(motion: Motion, begin: Pose, speed_cm_s: int, latency_s: float) -> Iterator[Leg]:
     """Splits what is farther than a Tello flies at once."""
-    x, y, z = _in_body_cm(motion.begin, motion.end)
-    num_parts = math.ceil(max(abs(x), abs(y), abs(z)) / MOST_CM) or 1
-    part = (round(x / num_parts), round(y / num_parts), round(z / num_parts))
+    num_parts, part = _part_cm(motion)
     if max(map(abs, part)) < LEAST_CM:
         return
     length_s = (motion.end_s - motion.start_s) / num_parts
@@ -117,6 +122,13 @@ def _straight(motion: Motion, begin: Pose, speed_cm_s: int, latency_s: float) ->
         command = Command(text=_text(part, speed_cm_s), proof=Proof.MOVED, limit_s=_limit_s(motion))
         yield Leg(command, Motion(latency_s, latency_s + length_s, begin, end, ramp=motion.ramp))
         begin = end
+
+
+def _part_cm(motion: Motion) -> tuple[int, tuple[int, int, int]]:
+    """Returns in how many equal parts a Tello flies a straight way, and one of them in the body frame."""
+    x, y, z = _in_body_cm(motion.begin, motion.end)
+    num_parts = math.ceil(max(abs(x), abs(y), abs(z)) / MOST_CM) or 1
+    return num_parts, (round(x / num_parts), round(y / num_parts), round(z / num_parts))
 
 
 def _counted(motion: Motion) -> Motion:

@@ -8,18 +8,19 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.robots.drivers import tello_commands
 from llm_planner.robots.drivers.tello_line import BLIND_S, FALLEN_M, Command, TelloLine, Transport
-from llm_planner.robots.effect import Translate
-from llm_planner.robots.model import Pose, RobotModel, trapezoids
+from llm_planner.robots.effect import TakeOff, Translate
+from llm_planner.robots.model import Pose, RobotModel, Skill, trapezoids
 
 POLL_S = 0.005
 TIMEOUT_S = 20.0  # a drone or an emulator that is still starting
 STATE_LIMIT_S = 5.0
 LEAST_CM_S, MOST_CM_S = 10, 100  # published: Tello SDK 2.0
 LEAST_BATTERY_PERCENT = 20.0  # to take off by itself: assumed
+TAKE_OFF_M = (0.5, 1.5)  # where a take-off may end, which has no height to set: assumed
 
 
 def flight_speed_cm_s(model: RobotModel) -> int:
-    """Returns the speed to fly with: that of the duration models, so that they hold."""
+    """Returns the speed to fly with: that of the duration models, so that they hold; a Tello may be unable to."""
     speeds = [
         trapezoid.speed.value
         for skill in model.skills.values()
@@ -27,7 +28,31 @@ def flight_speed_cm_s(model: RobotModel) -> int:
         for trapezoid in trapezoids(skill.duration)
     ]
     speed_m_per_s = min(speeds, default=model.speed_limits.translation_m_per_s)
-    return min(MOST_CM_S, max(LEAST_CM_S, round(100.0 * speed_m_per_s)))
+    return min(MOST_CM_S, round(100.0 * speed_m_per_s))
+
+
+def require_flyable(model: RobotModel) -> None:
+    """Refuses a robot model that promises what no Tello does.
+
+    Raises:
+        PlannerError: INVALID_CONFIG.
+    """
+    problem = next(filter(None, map(_skill_problem, model.skills.values())), "")
+    if flight_speed_cm_s(model) < LEAST_CM_S:
+        problem = f"its speed is {flight_speed_cm_s(model)} cm/s, and a Tello flies {LEAST_CM_S} cm/s at least"
+    if problem:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"robot model {model.name!r} fits no Tello: {problem}")
+
+
+def _skill_problem(skill: Skill) -> str:
+    effect, number = skill.effect, skill.number
+    if isinstance(effect, TakeOff) and not TAKE_OFF_M[0] <= effect.altitude_m <= TAKE_OFF_M[1]:
+        return f"{skill.name}: altitude_m is {effect.altitude_m:g}, and a Tello rises to about 1 m"
+    if isinstance(effect, Translate) and number is not None and number.minimum is not None:
+        least_cm = round(100.0 * abs(number.minimum) * effect.unit_m * max(map(abs, effect.axis)))
+        if least_cm < tello_commands.LEAST_CM:
+            return f"{skill.name}: minimum is {least_cm} cm, and a Tello flies no way below 20 cm"
+    return ""
 
 
 class TelloConnection:
@@ -48,7 +73,8 @@ class TelloConnection:
         speed_cm_s: What it was told.
 
     Raises:
-        PlannerError: ROBOT_SILENT or SKILL_FAILED, naming what the drone did not do.
+        PlannerError: ROBOT_SILENT or SKILL_FAILED, naming what the drone did not do; INVALID_CONFIG for a model that
+            fits no Tello.
     """
 
     def __init__(
@@ -67,6 +93,7 @@ class TelloConnection:
         self.line = TelloLine(transport)
         self.speed_cm_s = flight_speed_cm_s(model)
         try:
+            require_flyable(model)
             self._greet(timeout_s * time_scale)
             if takes_off:
                 self._take_off()

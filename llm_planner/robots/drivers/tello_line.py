@@ -109,6 +109,7 @@ class _Flight:
     sent_s: float | None = None  # None while it waits for its turn
     repeated_s: float = 0.0
     is_answered: bool = False
+    answered_s: float = 0.0
     before: State | None = None
     texts: deque[str] = field(default_factory=lambda: deque(maxlen=3))  # that it did not believe
 
@@ -252,7 +253,7 @@ class TelloLine:
         if flight is None or flight.sent_s is None:
             self.num_strays += 1
         elif flight.command.answer(answer):
-            flight.is_answered = True
+            flight.is_answered, flight.answered_s = True, now_s
         elif flight.command.proof is not Proof.STANDING and answer.startswith(("error", "out of range", "unknown")):
             self._end(Ending(f"the drone answers {answer!r}", self._has_moved(flight)))
         else:
@@ -278,6 +279,8 @@ class TelloLine:
             return False
         if proof is Proof.TURNED:
             return self._has_turned_all(flight, sent_s)
+        if proof is Proof.FLYING and not self.telemetry.since(flight.answered_s):
+            return False  # where it has risen to, only a newer state says
         return proof is Proof.STANDING or self._has_moved(flight)
 
     def _has_turned_all(self, flight: _Flight, sent_s: float) -> bool:

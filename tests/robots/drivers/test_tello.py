@@ -3,7 +3,9 @@
 
 import math
 import random
+from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,11 +13,15 @@ from llm_planner import robot_connection
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.driver import SkillStatus
+from llm_planner.robots.drivers import tello_commands
 from llm_planner.robots.drivers.tello_connection import TelloConnection
-from llm_planner.robots.world import World
+from llm_planner.robots.drivers.tello_line import TelloLine
+from llm_planner.robots.library import load_robot_model
+from llm_planner.robots.world import World, WorldObject
 from llm_planner.sim.emulator.faults import Faults, FaultyNetwork
 from tests.robots.builders import room
 from tests.robots.drivers.virtual import MODEL, Air, Pilot
+from tests.robots.test_library import edited
 
 FAILED, SUCCEEDED = SkillStatus.FAILED, SkillStatus.SUCCEEDED
 
@@ -34,6 +40,83 @@ def test_takes_off_moves_turns_and_lands():
     assert pilot.motions == ["takeoff", "forward 100", "cw 90", "left 33", "down 40", "land"]
     assert pilot.driver.state.pose.yaw_deg == -90
     assert pilot.driver.state.pose.z_m == 0.0
+
+
+def test_a_take_off_ends_at_the_height_that_the_drone_reports(tmp_path):
+    model = load_robot_model(edited(tmp_path, "altitude_m: 1.0", "altitude_m: 2.0"))
+    pilot = Pilot(is_flying=False, model=model)
+    assert pilot.do("tk").status is SUCCEEDED
+    assert pilot.driver.state.pose.z_m == pilot.flight.pose.z_m == 1.0
+    assert "geofence" in pilot.do("md", 150.0).reason
+    assert pilot.motions == ["takeoff"]
+
+
+def test_a_take_off_is_over_once_a_state_came_after_its_answer():
+    states, answers = [], []
+    line = TelloLine(SimpleNamespace(send=lambda _text: None, states=lambda: states, answers=lambda: answers))
+    line.begin(tello_commands.take_off_at_once(), 0.0)
+    seen = []
+    for time_s, height_cm, texts in [
+        (3.0, 80, []),
+        (3.1, 80, []),
+        (3.2, None, ["ok"]),
+        (3.25, None, []),
+        (3.3, 100, []),
+    ]:
+        states[:] = [] if height_cm is None else [f"yaw:0;vgx:0;vgy:0;vgz:0;h:{height_cm};bat:90;"]
+        answers[:] = texts
+        line.poll(time_s)
+        seen.append(line.is_busy)
+    assert seen == [True, True, True, True, False]
+    assert (line.ending.is_success, line.telemetry.last.height_m) == (True, 1.0)
+
+
+def test_a_way_down_needs_room_below_the_height_that_the_drone_reports():
+    pilot = Pilot()
+    pilot.driver.state.pose = replace(pilot.driver.state.pose, z_m=2.0)  # an estimate that is wrong
+    assert pilot.do("md", 150.0).reason.endswith("leave the geofence: the drone reports a height of 1.00 m")
+    assert pilot.motions == []
+    assert pilot.do("md", 80.0).status is SUCCEEDED
+
+
+@pytest.mark.parametrize(("turn_deg", "parts"), [(361.0, [360, 1]), (540.0, [360, 180]), (720.0, [360, 360])])
+def test_a_turn_of_more_than_a_tello_turns_at_once_is_split(tmp_path, turn_deg, parts):
+    pilot = Pilot(model=load_robot_model(edited(tmp_path, "maximum: 360", "maximum: 720")))
+    assert pilot.do("tc", turn_deg).status is SUCCEEDED
+    assert pilot.motions == [f"cw {part}" for part in parts]
+    assert abs(pilot.driver.state.pose.yaw_deg - pilot.flight.pose.yaw_deg) % 360 < 0.01
+
+
+def test_an_amount_that_is_too_short_for_a_tello_fails(tmp_path):
+    pilot = Pilot(model=load_robot_model(edited(tmp_path, "minimum: 20", "minimum: 0")))
+    assert pilot.do("mf", 15.0).reason == "a Tello flies no way below 20 cm"
+    assert pilot.do("mf", 0.0).status is SUCCEEDED
+    assert pilot.motions == []
+
+
+def test_an_approach_that_lacks_less_than_a_tello_flies_is_over():
+    pilot = Pilot(world=World([WorldObject(name="box", position_m=(0.65, 0.0, 1.0))]))
+    assert pilot.do("a", "box").status is SUCCEEDED
+    assert pilot.motions == []
+    assert apart_m(pilot) < 0.01
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("altitude_m: 1.0", "altitude_m: 2.0", "tk: altitude_m is 2, and a Tello rises to about 1 m"),
+        ("altitude_m: 1.0", "altitude_m: 0.3", "tk: altitude_m is 0.3"),
+        ("minimum: 20", "minimum: 5", "mf: minimum is 5 cm, and a Tello flies no way below 20 cm"),
+        ("&speed {value: 1.0", "&speed {value: 0.05", "its speed is 5 cm/s, and a Tello flies 10 cm/s at least"),
+    ],
+)
+def test_a_model_that_no_tello_keeps_is_refused_before_anything_is_sent(tmp_path, old, new, words):
+    air = Air()
+    with pytest.raises(PlannerError, match=words) as caught:
+        TelloConnection(load_robot_model(edited(tmp_path, old, new)), air, clock=air, sleep=air.sleep)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert air.is_closed
+    assert air.sent == []
 
 
 def test_the_speed_is_set_and_asked_for_before_anything_flies():

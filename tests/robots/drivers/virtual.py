@@ -81,17 +81,26 @@ class Air:
 
 
 class Pilot:
-    """A driver that is ticked, on the ground or in the air."""
+    """A driver that is ticked, on the ground or in the air; the drone itself always has the bundled ``MODEL``."""
 
     def __init__(
-        self, faults=None, seed=0, world=None, *, answering=None, is_flying=True, state_faults=None, **firmware
+        self,
+        faults=None,
+        seed=0,
+        world=None,
+        *,
+        answering=None,
+        is_flying=True,
+        state_faults=None,
+        model=MODEL,
+        **firmware,
     ):
         self.air = Air(seed=seed, **firmware)
         self.connection = TelloConnection(MODEL, self.air, clock=self.air, takes_off=is_flying, sleep=self.air.sleep)
         line, pose = self.connection.line, self.connection.pose
         speed_cm_s = self.connection.speed_cm_s
         self.line = line
-        self.driver = TelloDriver(MODEL, line, pose=pose, speed_cm_s=speed_cm_s)
+        self.driver = TelloDriver(model, line, pose=pose, speed_cm_s=speed_cm_s)
         self.driver.enter(world or World(), None, 0.0)
         self._rng = rng = random.Random(seed + 1)  # the faults begin once it is in the air
         self.fail(faults or Faults(), answering)
