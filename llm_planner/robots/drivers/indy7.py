@@ -73,7 +73,11 @@ class GrippingPort(ArmPort, Protocol):
     """The same of an arm that has a gripper."""
 
     def grip(self, *, is_open: bool) -> None:
-        """Opens or closes the gripper."""
+        """Opens or closes the gripper at once, past everything else that was asked, which goes on; a stop too."""
+        ...
+
+    def grip_ending(self) -> str | None:
+        """Returns how the last order to the gripper stands, as ``ending`` does for the joints."""
         ...
 
 
@@ -209,12 +213,18 @@ class Indy7Driver:
         self._course = course
         self._steps.extend(_steps(skill.effect, course, self._body.space.z_m[1]))
         self._limit_s = now_s + MARGIN_S + 2.0 * skill_duration(skill, job.number).p90_s
+        if lets_go:
+            self._step(self._steps.popleft())
 
     def _go_on(self, now_s: float) -> None:
         """Ends the step at work, or begins the next one, or ends the call."""
         if now_s >= self._limit_s:
             self._end_late()
-        ending = self._port.ending()
+        if self._grip is not None:
+            self._go_on_gripping(self._grip, now_s)
+            return
+        has_orders = self._is_stopping or self._is_moving or self._legs or self._steps
+        ending = self._port.ending() if has_orders else ""
         if ending is None:  # of this call's order, or of a stop before it
             return
         if self._is_stopping:
@@ -224,8 +234,6 @@ class Indy7Driver:
             self._is_moving = False
             if ending:
                 raise SkillFailedError(ending)
-        elif self._grip is not None:
-            self._go_on_gripping(self._grip, ending, now_s)
         elif self._legs:
             self._move(self._legs.popleft())
         elif self._steps:
@@ -254,8 +262,12 @@ class Indy7Driver:
             raise SkillFailedError(reason)
         self._legs.extend(legs)
 
-    def _go_on_gripping(self, step: _Step, ending: str, now_s: float) -> None:
+    def _go_on_gripping(self, step: _Step, now_s: float) -> None:
         """Waits for the fingers once the order has left; what the call does to the world is then done."""
+        assert self._gripper is not None  # else there was no order
+        ending = self._gripper.grip_ending()
+        if ending is None:
+            return
         if ending:
             raise SkillFailedError(ending)
         if self._until_s is None:

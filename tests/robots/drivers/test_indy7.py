@@ -56,6 +56,11 @@ class FakePort:
 class FakeGrippingPort(FakePort):
     """The same of an arm with a gripper."""
 
+    is_gripper_deaf = False
+
+    def grip_ending(self):
+        return None if self.is_gripper_deaf else self.failure
+
     def grip(self, *, is_open):
         self.orders.append("open" if is_open else "close")
 
@@ -201,10 +206,23 @@ def test_an_arm_that_is_not_known_to_have_stopped_moves_no_more_but_lets_go():
     orders = list(arm.port.orders)
     refused = arm.do("home")
     assert (refused.reason, refused.is_permanent, arm.port.orders) == (LOST, True, orders)
-    arm.port.is_deaf = False
     assert arm.do("open").status is SkillStatus.SUCCEEDED
+    assert arm.port.orders == [*orders, "open"]
     assert arm.do("home").reason == LOST
+    arm.port.is_deaf = False
     assert arm.do("stop").status is arm.do("home").status is SkillStatus.SUCCEEDED
+
+
+def test_it_lets_go_at_once_while_a_stop_is_not_confirmed():
+    arm = Arm()
+    arm.do_until(len, "move_to", "bin")
+    arm.driver.halt(arm.now_s)
+    arm.port.is_deaf = True
+    arm.driver.start(SkillCall("open"), arm.now_s)
+    assert arm.port.orders[-2:] == ["stop", "open"]
+    begin_s = arm.now_s
+    assert arm.do_on().status is SkillStatus.SUCCEEDED
+    assert arm.now_s - begin_s < 2.0 * GRIP_S
 
 
 def test_a_call_waits_until_the_arm_has_stopped():
@@ -261,9 +279,9 @@ def test_after_an_order_to_the_gripper_that_was_cut_short_it_only_opens(is_halte
 def test_the_time_of_the_fingers_counts_from_when_the_order_has_left():
     arm = Arm()
     arm.do_until(len, "close")
-    arm.port.is_deaf = True
+    arm.port.is_gripper_deaf = True
     arm.driver.tick(arm.now_s + GRIP_S)
-    arm.port.is_deaf = False
+    arm.port.is_gripper_deaf = False
     left_s = arm.now_s + 2.0 * GRIP_S
     arm.driver.tick(left_s)
     assert arm.driver.tick(left_s + 0.9 * GRIP_S).status is SkillStatus.RUNNING
@@ -413,18 +431,52 @@ def test_neuromeka_is_stopped_again_where_a_stop_overtook_the_order(dcp3, port, 
 def test_neuromeka_tells_that_the_gripper_got_no_order(dcp3, port):
     dcp3.is_mute = True
     port.grip(is_open=False)
-    wait_until(port.ending)
-    assert "no route" in port.ending()
+    wait_until(port.grip_ending)
+    assert "no route" in port.grip_ending()
 
 
-def test_neuromeka_gives_the_gripper_no_order_that_a_stop_overtook(dcp3, port):
-    asked, goes_on, ask = [], threading.Event(), dcp3.get_robot_data
-    dcp3.get_robot_data = lambda: asked.append(goes_on.wait(20.0)) or ask()
-    port.grip(is_open=True)
+def test_neuromeka_opens_the_gripper_past_a_question_and_a_stop_without_an_answer(dcp3, port):
+    goes_on, num_waiting, stop, ask = threading.Event(), [], dcp3.stop_motion, dcp3.get_robot_data
+
+    def hang(then):
+        num_waiting.append(1)
+        goes_on.wait(20.0)
+        return then()
+
+    dcp3.get_robot_data, dcp3.stop_motion = lambda: hang(ask), lambda: hang(stop)
     port.stop()
+    wait_until(lambda: len(num_waiting) == 2)
+    port.grip(is_open=True)
+    wait_until(lambda: port.grip_ending() == "")
+    assert dcp3.orders == [("set_do", (0, False))]
+    assert port.ending() is None
     goes_on.set()
-    wait_until(lambda: len(asked) > 3)
-    assert dcp3.orders == [("stop",)]
+    wait_until(lambda: port.ending() == "")
+    assert dcp3.orders[1:] == [("stop",)]
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_neuromeka_opens_again_where_opening_overtook_the_order_to_close(dcp3, port, is_answered):
+    is_closing, goes_on, set_do = threading.Event(), threading.Event(), dcp3.set_do
+
+    def late(signals):
+        if signals == [(0, True)]:
+            is_closing.set()
+            goes_on.wait(20.0)
+            if not is_answered:
+                raise ConnectionError("no route")
+        set_do(signals)
+
+    dcp3.set_do = late
+    port.grip(is_open=False)
+    assert is_closing.wait(20.0)
+    port.grip(is_open=True)
+    wait_until(lambda: port.grip_ending() == "")
+    count = len(dcp3.orders)
+    goes_on.set()
+    wait_until(lambda: len(dcp3.orders) == count + 1 + is_answered)
+    assert dcp3.orders[-1] == ("set_do", (0, False))
+    assert port.grip_ending() == ""
 
 
 def test_where_neuromekas_joints_are_is_unknown_once_it_answers_no_more(dcp3, port, clock):
