@@ -3,6 +3,7 @@
 
 import importlib.util
 import math
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -223,6 +224,19 @@ def test_what_does_not_fit_a_real_arm_is_refused(ros, field, problem):
     overrides = [Parameter(name, value=value) for name, value in values.items()]
     with pytest.raises(PlannerError, match=problem) as caught:
         RobotNode("arm_that_does_not_fit", parameter_overrides=overrides)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_a_model_that_is_slower_than_neuromekas_driver_is_refused(ros, tmp_path):
+    text = (Path(__file__).parents[2] / "robot_models" / "indy7.yaml").read_text(encoding="utf-8")
+    slow = text.replace("name: indy7", "name: slow_arm").replace(
+        "speed_share: {value: 0.25", "speed_share: {value: 0.1"
+    )
+    (tmp_path / "slow_arm.yaml").write_text(slow, encoding="utf-8")
+    values = {"driver": "indy7_trajectory", "robot_model": "slow_arm", "robot_models": [str(tmp_path)]}
+    overrides = [Parameter(name, value=value) for name, value in values.items()]
+    with pytest.raises(PlannerError, match="'slow_arm' allows less") as caught:
+        RobotNode("arm_that_is_slower", parameter_overrides=overrides)
     assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 

@@ -5,6 +5,7 @@ What a skill does to the world (who holds what, what lies where) is planned and 
 the kinematic arm; where objects are, the map says. That the gripper holds something is believed: it has no sensor.
 """
 
+import math
 import random
 from collections import deque
 from collections.abc import Collection
@@ -24,6 +25,7 @@ from llm_planner.robots.driver import (
 from llm_planner.robots.duration import skill_duration
 from llm_planner.robots.effect import Ask, Effect, Grasp, Gripper, Place, Push, Stop, TakePicture
 from llm_planner.robots.model import Pose, RobotModel
+from llm_planner.robots.shape import ChainBody
 from llm_planner.robots.tool_path import Joints, Kinematics, joint_legs
 from llm_planner.robots.track import Track
 from llm_planner.robots.world import World, WorldObject
@@ -36,9 +38,19 @@ GRIP_S = 1.0  # for the fingers, once the order has left: assumed
 STOP_LIMIT_S = 2.0
 MARGIN_S = 10.0  # over twice the time that the robot model expects
 ATTENTION_S = 0.25
+MAX_PERCENT, MAX_M_PER_S, MAX_DEG_PER_S = 25, 0.5, 37.5  # of the joints' speed: never more, and what that comes to
 UNKNOWN = "nothing is received from the arm, so where it is is not known"
 LOST = "the arm did not stop when it was told to; stop it again, and if that fails, start its node again"
 CHECK_GRIPPER = "check the gripper: an order to it was cut short, so what it holds is not known; open it first"
+
+
+def speed_percent(model: RobotModel) -> int:
+    """Returns the percentage of the joints' speed that a robot model allows, rounded down; at most ``MAX_PERCENT``."""
+    limits, share = model.speed_limits, 1.0
+    if isinstance(model.body, ChainBody):
+        share = model.body.speed_share.value
+    limited = min(1.0, limits.translation_m_per_s / MAX_M_PER_S, limits.rotation_deg_per_s / MAX_DEG_PER_S)
+    return math.floor(min(100.0 * share, MAX_PERCENT * limited) + 1e-9)
 
 
 class ArmPort(Protocol):

@@ -21,7 +21,6 @@ PERIOD_S = 0.05  # between questions to the controller: 20 Hz, as Neuromeka's RO
 PAUSES_S = (0.05, 1.0)  # between orders to stop that the controller does not take: the first, and the longest
 CLOSING_S = 1.0  # for the last stop
 STALE_S = 1.0  # without an answer for this long, it is unknown where the joints are
-SPEED_PERCENT = 25  # the speed of the robot model; the library's own default is 15
 TIMEOUT_S = 10.0
 IDLE, MOVING = 5, 6  # OpState of the library
 STATES = {2: "a limit is violated", 7: "it is being taught", 8: "it has collided", 9: "its stop button is pressed"}
@@ -55,14 +54,17 @@ class NeuromekaPort:
 
     Args:
         arm: The library's client.
+        speed_percent: Of the joints' speed; the library's own default is 15.
         clock: Tells how old an answer is.
 
     Raises:
         PlannerError: ROBOT_SILENT if the controller does not answer.
     """
 
-    def __init__(self, arm: Dcp3, *, timeout_s: float = TIMEOUT_S, clock: Clock | None = None) -> None:
-        self._arm, self._clock = arm, clock or MonotonicClock()
+    def __init__(
+        self, arm: Dcp3, *, speed_percent: int, timeout_s: float = TIMEOUT_S, clock: Clock | None = None
+    ) -> None:
+        self._arm, self._speed_percent, self._clock = arm, speed_percent, clock or MonotonicClock()
         self._orders: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._joints: tuple[float, Joints] | None = None  # when they were asked for, and where they were
         self._is_stopping = False  # the last order to the joints is a stop
@@ -100,7 +102,7 @@ class NeuromekaPort:
             if self._num_stops != num_stops:
                 return
             try:
-                self._arm.movej(list(joints_deg), vel_ratio=SPEED_PERCENT)
+                self._arm.movej(list(joints_deg), vel_ratio=self._speed_percent)
             finally:
                 if self._num_stops != num_stops:  # the order may have come after the stop, even where it has failed
                     self.stop()
@@ -211,7 +213,7 @@ def _no_answer(error: Exception) -> str:
     return f"the arm's controller does not answer: {error!r}"[:200]
 
 
-def open_indy7(address: str) -> NeuromekaPort:
+def open_indy7(address: str, speed_percent: int) -> NeuromekaPort:
     """Returns the way to an arm's controller.
 
     Raises:
@@ -223,4 +225,4 @@ def open_indy7(address: str) -> NeuromekaPort:
         raise PlannerError(
             ErrorCode.NOT_INSTALLED, f"driver 'indy7' needs the neuromeka library, see docs/robots_indy7.md ({error})"
         ) from error
-    return NeuromekaPort(IndyDCP3(robot_ip=address))
+    return NeuromekaPort(IndyDCP3(robot_ip=address), speed_percent=speed_percent)

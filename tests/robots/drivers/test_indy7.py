@@ -8,13 +8,16 @@ from dataclasses import replace
 
 import pytest
 
+from llm_planner import robot_connection
 from llm_planner.core.clock import ManualClock
-from llm_planner.core.errors import PlannerError
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.driver import SkillStatus
-from llm_planner.robots.drivers.indy7 import CHECK_GRIPPER, GRIP_S, LOST, UNKNOWN, Indy7Driver
+from llm_planner.robots.drivers.indy7 import CHECK_GRIPPER, GRIP_S, LOST, UNKNOWN, Indy7Driver, speed_percent
 from llm_planner.robots.drivers.indy7_kinematics import HOME_DEG, LIMITS_DEG, Indy7Kinematics
 from llm_planner.robots.drivers.indy7_neuromeka import IDLE, MOVING, NeuromekaPort
+from llm_planner.robots.model import SpeedLimits
+from llm_planner.robots.timing import Parameter, Source
 from llm_planner.robots.world import World, WorldObject
 from tests.robots.builders import LIBRARY, table
 from tests.robots.loopback import wait_until
@@ -351,16 +354,16 @@ def clock():
 
 @pytest.fixture
 def port(dcp3, clock):
-    opened = NeuromekaPort(dcp3, clock=clock)
+    opened = NeuromekaPort(dcp3, speed_percent=20, clock=clock)
     yield opened
     opened.close()
 
 
-def test_neuromeka_moves_at_a_quarter_of_the_speed_and_tells_when_it_is_over(dcp3, port):
+def test_neuromeka_moves_at_its_speed_and_tells_when_it_is_over(dcp3, port):
     assert port.joints_deg() == HOME_DEG
     port.move((0.0,) * 6)
     assert port.ending() is None
-    wait_until(lambda: dcp3.orders == [("movej", 25)])
+    wait_until(lambda: dcp3.orders == [("movej", 20)])
     dcp3.state = IDLE
     wait_until(lambda: port.ending() == "")
     port.grip(is_open=False)
@@ -522,4 +525,70 @@ def test_neuromeka_that_makes_no_sense_fails_the_motion_and_moves_no_belief(dcp3
 def test_neuromeka_that_never_answers_is_refused(dcp3):
     dcp3.is_mute = True
     with pytest.raises(PlannerError, match="does not answer"):
-        NeuromekaPort(dcp3, timeout_s=0.2)
+        NeuromekaPort(dcp3, speed_percent=25, timeout_s=0.2)
+
+
+def indy7(*, share=0.25, m_per_s=0.5, deg_per_s=37.5, tool_m=0.2, source=Source.ASSUMED, has_body=True):
+    """The model of an Indy7 with other speeds or another gripper; all skills take as long as a stop."""
+    model = LIBRARY.get("indy7")
+    tool = replace(model.body.tool, length_m=Parameter(value=tool_m, source=source))
+    body = replace(model.body, speed_share=Parameter(value=share, source=source), tool=tool)
+    duration = model.skills["stop"].duration
+    return replace(
+        model,
+        skills={name: replace(skill, duration=duration) for name, skill in model.skills.items()},
+        speed_limits=SpeedLimits(translation_m_per_s=m_per_s, rotation_deg_per_s=deg_per_s),
+        body=body if has_body else None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "percent"),
+    [
+        ({}, 25),
+        ({"share": 0.29, "m_per_s": 1.0, "deg_per_s": 100.0}, 25),
+        ({"share": 0.05}, 5),
+        ({"share": 0.058}, 5),
+        ({"m_per_s": 0.1}, 5),
+        ({"share": 0.1, "deg_per_s": 15.0}, 10),
+        ({"deg_per_s": 7.5, "has_body": False}, 5),
+        ({"has_body": False}, 25),
+        ({"share": 0.009}, 0),
+    ],
+)
+def test_a_real_arm_moves_no_faster_than_its_model(fields, percent):
+    assert speed_percent(indy7(**fields)) == percent
+
+
+def connect(monkeypatch, model, tool_length_m):
+    """Returns the connection's driver, and what its port was opened with."""
+    opened = []
+    monkeypatch.setattr(robot_connection, "open_indy7", lambda *words: opened.append(words) or FakeGrippingPort())
+    settings = robot_connection.DriverSettings(name="indy7", address="192.168.0.10", tool_length_m=tool_length_m)
+    robot = robot_connection.connect(model, settings, ManualClock())
+    return robot.enter(World(), None, 0.0), opened
+
+
+@pytest.mark.parametrize(
+    ("fields", "given_m", "length_m"),
+    [({}, 0.15, 0.15), ({"source": Source.MEASURED}, 0.0, 0.14), ({"source": Source.MEASURED}, 0.1, 0.1)],
+)
+def test_the_length_of_a_real_gripper_is_as_set_or_as_the_model_knows(monkeypatch, fields, given_m, length_m):
+    driver, opened = connect(monkeypatch, indy7(**fields, share=0.2), given_m)
+    assert opened == [("192.168.0.10", 20)]
+    assert driver.state.pose.z_m == pytest.approx(KINEMATICS.position_m(HOME_DEG)[2] - length_m)
+
+
+@pytest.mark.parametrize(
+    ("fields", "given_m", "words"),
+    [
+        ({}, 0.0, "set tool_length_m"),
+        ({"has_body": False}, 0.0, "set tool_length_m"),
+        ({"source": Source.MEASURED, "tool_m": 0.05}, 0.0, "set tool_length_m"),
+        ({"share": 0.009}, 0.15, "less than 1 %"),
+    ],
+)
+def test_an_arm_of_which_too_little_is_known_is_not_connected(monkeypatch, fields, given_m, words):
+    with pytest.raises(PlannerError, match=words) as caught:
+        connect(monkeypatch, indy7(**fields), given_m)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
