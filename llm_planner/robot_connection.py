@@ -19,6 +19,8 @@ from llm_planner.robots.drivers.tello_sockets import TelloSockets
 from llm_planner.robots.model import Pose, RobotKind, RobotModel
 from llm_planner.robots.own_driver import OwnRobot, is_own, load_driver
 from llm_planner.robots.robot_driver import RobotDriver
+from llm_planner.robots.shape import ChainBody
+from llm_planner.robots.timing import Source
 from llm_planner.robots.world import World
 from llm_planner.sim.kinematics import KinematicDriver
 
@@ -32,7 +34,7 @@ class DriverSettings:
         address: Of the robot.
         takes_off: Whether a drone takes off as soon as it is connected.
         time_scale: How much faster than real time the robot runs.
-        tool_length_m: Of an arm's gripper beyond its flange.
+        tool_length_m: Of an arm's gripper beyond its flange; 0 if there is none, or the robot model knows it.
         takes_worlds: Whether an instruction may say what there is around a real robot, and where it is.
         seed: Of the noise of a kinematic robot.
     """
@@ -193,8 +195,29 @@ def require_real_time(time_scale: float) -> None:
 
 
 def _indy7(model: RobotModel, settings: DriverSettings, _clock: Clock) -> RobotConnection:
-    port = open_indy7(settings.address)
-    return Indy7Robot(model, port, tool_length_m=settings.tool_length_m, takes_worlds=settings.takes_worlds)
+    length_m, percent = settings.tool_length_m or _tool_length_m(model), indy7.speed_percent(model)
+    if percent < 1:
+        raise _invalid(f"robot model {model.name!r} allows less than 1 % of an Indy7's speed, the least that it has")
+    port = open_indy7(settings.address, percent)
+    return Indy7Robot(model, port, tool_length_m=length_m, takes_worlds=settings.takes_worlds)
+
+
+def _tool_length_m(model: RobotModel) -> float:
+    """Returns how long the gripper is beyond the flange by the model.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if the model says nothing, or only assumes it: the fingers would hit the table.
+    """
+    from llm_planner.robots.drivers.indy7_kinematics import FLANGE_M
+
+    if isinstance(model.body, ChainBody):
+        length = model.body.tool.length_m
+        if length.source is not Source.ASSUMED and length.value > FLANGE_M:
+            return length.value - FLANGE_M
+    raise _invalid(
+        "driver 'indy7' must know how long the gripper is: set tool_length_m (--tool-length), in m from the flange to "
+        "the middle of the fingers, or body.tool.length_m of the robot model, with a source that is not 'assumed'"
+    )
 
 
 _REAL: dict[str, tuple[RobotKind, Callable[[RobotModel, DriverSettings, Clock], RobotConnection]]] = {

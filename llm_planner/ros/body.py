@@ -19,6 +19,7 @@ from llm_planner.robot_connection import (
     require_kind,
     require_real_time,
 )
+from llm_planner.robots.drivers.indy7 import MAX_PERCENT, speed_percent
 from llm_planner.robots.model import RobotKind, RobotModel
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.guard import Guard
@@ -42,7 +43,12 @@ class BodySettings:
         "", "IPv4 address of a real robot; with driver mujoco HOST:PORT of the world, with gazebo its name."
     )
     take_off: bool = setting(False, "Whether a real drone takes off at once; its plans begin in the air.")
-    tool_length_m: float = setting(0.0, "Length of a real arm's gripper, from the flange.", minimum=0.0, maximum=0.5)
+    tool_length_m: float = setting(
+        0.0,
+        "Length of a real arm's gripper, from the flange; driver indy7 needs it, unless the robot model knows it.",
+        minimum=0.0,
+        maximum=0.5,
+    )
     allow_world: bool = setting(
         False, "Whether instructions may tell a real robot what there is around it, and where it is."
     )
@@ -74,6 +80,9 @@ def connect_body(
 
         require_kind(TRAJECTORY, RobotKind.ARM, model)
         require_real_time(settings.time_scale)
+        if speed_percent(model) < MAX_PERCENT:
+            problem = f"driver {TRAJECTORY!r} moves at {MAX_PERCENT} % of an Indy7's speed; {model.name!r} allows less"
+            raise PlannerError(ErrorCode.INVALID_CONFIG, f"{problem}, which driver 'indy7' obeys")
         port = open_trajectory_port(node, bridge, guard)
         length_m = settings.tool_length_m
         return Indy7Robot(model, port, tool_length_m=length_m, takes_worlds=settings.allow_world)

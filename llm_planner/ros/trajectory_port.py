@@ -4,6 +4,7 @@
 That driver (neuromeka-robotics/indy-ros2) takes joints in their order and ignores names and ``time_from_start``; of a
 trajectory of few points it uses the first and the last; it ends a goal by polling every 0.1 s, and waits for ever for a
 motion to a place where the arm is already. So each goal has one point, and ``Indy7Driver`` sends none without a motion.
+The arm may still move by a goal of another process, so a stop cancels every goal, and ends once the joints stand.
 It moves at velocity level 3 and knows no gripper. Nothing here was run against it: its messages are not in any wheel.
 """
 
@@ -11,6 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from action_msgs.srv import CancelGoal
 from rclpy.node import Node
 
 from llm_planner.core.clock import MonotonicClock
@@ -23,7 +25,10 @@ from llm_planner.ros.guard import Guard
 
 ACTION = "/joint_trajectory_controller/follow_joint_trajectory"  # an absolute name in Neuromeka's driver
 SUCCESSFUL = 0  # control_msgs/FollowJointTrajectory
-CANCELED = "the motion was stopped"
+CANCELS = 0  # action_msgs/CancelGoal: ERROR_NONE
+EARLIER = "the arm's driver has not yet confirmed that it ends what it was told earlier; try again"
+REPEAT_S = 0.5  # between requests to cancel that are not answered
+STANDS_S, STANDS_DEG = 0.5, 0.1  # it stands if no joint has turned by more for so long after the goals were cancelled
 STALE_S = 1.0  # without joint states for this long, it is unknown where the joints are
 
 
@@ -39,11 +44,24 @@ class ActionClient(Protocol):
         ...
 
 
+class CancelClient(Protocol):
+    """What is used of rclpy's client of the service that cancels the action's goals."""
+
+    def service_is_ready(self) -> bool:
+        """Returns whether the service has a server."""
+        ...
+
+    def call_async(self, request: Any) -> Any:  # noqa: ANN401 (rclpy)
+        """Sends a request; returns the future of its response."""
+        ...
+
+
 class TrajectoryPort:
-    """An ``ArmPort`` over a ``FollowJointTrajectory`` action.
+    """An ``ArmPort`` over a ``FollowJointTrajectory`` action. At first it cancels whatever goals there are.
 
     Args:
         client: Of the action.
+        canceler: Of the action's ``cancel_goal`` service.
         to_goal: Returns the goal message for joint angles in radians, in the order of ``JOINTS``.
         post: Calls something in the executor's thread.
         clock: Tells how old joint states are.
@@ -52,22 +70,37 @@ class TrajectoryPort:
     def __init__(
         self,
         client: ActionClient,
+        canceler: CancelClient,
         to_goal: Callable[[list[float]], Any],
         post: Callable[[Callable[[], None]], None],
         clock: Clock | None = None,
     ) -> None:
-        self._client, self._to_goal, self._post, self._clock = client, to_goal, post, clock or MonotonicClock()
+        self._client, self._canceler = client, canceler
+        self._to_goal, self._post, self._clock = to_goal, post, clock or MonotonicClock()
         self._joints: tuple[float, Joints] | None = None  # when they were received, and where they were
-        self._ending: str | None = ""
-        self._handle: Any = None
-        self._number = 0  # of the goal: what comes of an older one counts no more
-        self._is_stopped = False
+        self._stood: tuple[float, Joints] = 0.0, ()  # since when they stand, and where
+        self._number = self._stop = 0  # of the last order, and of the last stop; to connect counts as one
+        self._ended = 0, ""  # the last order that has ended, and how
+        self._num_unanswered = 0  # goals that the server has neither accepted nor refused
+        self._asked_s = -math.inf  # when the goals were last asked to be cancelled
+        self._canceled: tuple[int, float] = -1, 0.0  # the last stop whose cancelling was confirmed, and when
 
     def note_joints(self, names: list[str], positions: list[float]) -> None:
         """Takes a ``JointState``, whatever other joints it names."""
         known = dict(zip(names, positions, strict=False))
-        if all(math.isfinite(known.get(name, math.nan)) for name in JOINTS):
-            self._joints = self._clock.now_s(), tuple(math.degrees(known[name]) for name in JOINTS)
+        if not all(math.isfinite(known.get(name, math.nan)) for name in JOINTS):
+            return
+        now_s, joints = self._clock.now_s(), tuple(math.degrees(known[name]) for name in JOINTS)
+        has_moved = any(abs(a - b) > STANDS_DEG for a, b in zip(joints, self._stood[1], strict=False))
+        if has_moved or self.joints_deg() is None:
+            self._stood = now_s, joints
+        self._joints = now_s, joints
+        number, canceled_s = self._canceled
+        if number != self._stop:
+            if now_s - self._asked_s >= REPEAT_S:
+                self._cancel()
+        elif not self._num_unanswered and now_s - max(canceled_s, self._stood[0]) >= STANDS_S:
+            self._end(number, "")
 
     def joints_deg(self) -> Joints | None:
         """Returns where the joints are; None if no joint states came lately."""
@@ -78,17 +111,18 @@ class TrajectoryPort:
     def move(self, joints_deg: Joints) -> None:
         """Sends a goal of one point."""
         self._number += 1
-        self._ending, self._handle, self._is_stopped = None, None, False
         number, goal = self._number, self._to_goal([math.radians(angle) for angle in joints_deg])
         self._post(lambda: self._send(number, goal))
 
     def ending(self) -> str | None:
-        """Returns how the motion stands."""
-        return self._ending
+        """Returns how the last order stands. A stop ends once all goals are cancelled and the joints then stand."""
+        number, ending = self._ended
+        return ending if number == self._number else None
 
     def stop(self) -> None:
-        """Cancels the goal; one that was not accepted yet is cancelled as soon as it is."""
-        self._is_stopped = True
+        """Cancels all goals, whoever sent them; one that was not accepted yet is cancelled as soon as it is."""
+        self._number += 1
+        self._stop = self._number
         self._post(self._cancel)
 
     def close(self) -> None:
@@ -98,34 +132,42 @@ class TrajectoryPort:
     def _send(self, number: int, goal: object) -> None:
         if not self._client.server_is_ready():
             self._end(number, f"no server of {ACTION}; start Neuromeka's driver")
-        elif self._is_stopped:
-            self._end(number, CANCELED)
-        else:
+        elif self._canceled[0] != self._stop:
+            self._end(number, EARLIER)
+        elif number == self._number:
+            self._num_unanswered += 1
             sent = self._client.send_goal_async(goal)
             sent.add_done_callback(lambda future: self._post(lambda: self._accepted(number, future.result())))
 
     def _accepted(self, number: int, handle: Any) -> None:  # noqa: ANN401 (rclpy)
-        if not handle.accepted:
+        self._num_unanswered -= 1
+        if number != self._number:  # stopped meanwhile: the goal may have come after the stop
+            self._canceled = -1, 0.0
+            self._cancel()
+        elif not handle.accepted:
             self._end(number, "the arm's driver refuses the motion")
-            return
-        self._handle = handle
-        ended = handle.get_result_async()
-        ended.add_done_callback(lambda future: self._post(lambda: self._finished(number, future.result().result)))
-        if self._is_stopped or number != self._number:
-            handle.cancel_goal_async()
+        else:
+            ended = handle.get_result_async()
+            ended.add_done_callback(lambda future: self._post(lambda: self._finished(number, future.result().result)))
 
     def _finished(self, number: int, result: Any) -> None:  # noqa: ANN401 (rclpy)
-        is_success = result.error_code == SUCCESSFUL and not self._is_stopped
-        reason = CANCELED if self._is_stopped else result.error_string or f"error code {result.error_code}"
-        self._end(number, "" if is_success else reason)
+        is_success = result.error_code == SUCCESSFUL
+        self._end(number, "" if is_success else result.error_string or f"error code {result.error_code}")
 
     def _cancel(self) -> None:
-        if self._handle is not None and self._ending is None:
-            self._handle.cancel_goal_async()
+        """Asks for all goals to be cancelled, if there is who can be asked."""
+        self._asked_s, number = self._clock.now_s(), self._stop
+        if self._canceler.service_is_ready():
+            sent = self._canceler.call_async(CancelGoal.Request())  # no goal's number and no time: all of them
+            sent.add_done_callback(lambda future: self._post(lambda: self._note_canceled(number, future.result())))
+
+    def _note_canceled(self, number: int, response: Any) -> None:  # noqa: ANN401 (a generated message)
+        if number == self._stop and response.return_code == CANCELS:
+            self._canceled = number, self._clock.now_s()
 
     def _end(self, number: int, ending: str) -> None:
         if number == self._number:
-            self._ending = ending
+            self._ended = number, ending
 
 
 def open_trajectory_port(node: Node, bridge: Bridge, guard: Guard) -> TrajectoryPort:
@@ -148,7 +190,9 @@ def open_trajectory_port(node: Node, bridge: Bridge, guard: Guard) -> Trajectory
         trajectory = JointTrajectory(joint_names=list(JOINTS), points=[JointTrajectoryPoint(positions=positions)])
         return FollowJointTrajectory.Goal(trajectory=trajectory)
 
-    port = TrajectoryPort(RclpyClient(node, FollowJointTrajectory, ACTION), to_goal, bridge.post)
+    client = RclpyClient(node, FollowJointTrajectory, ACTION)
+    canceler = node.create_client(CancelGoal, f"{ACTION}/_action/cancel_goal")
+    port = TrajectoryPort(client, canceler, to_goal, bridge.post)
 
     def note(message: Any) -> None:  # noqa: ANN401 (a generated message)
         port.note_joints(list(message.name), list(message.position))

@@ -5,6 +5,7 @@ What a skill does to the world (who holds what, what lies where) is planned and 
 the kinematic arm; where objects are, the map says. That the gripper holds something is believed: it has no sensor.
 """
 
+import math
 import random
 from collections import deque
 from collections.abc import Collection
@@ -24,6 +25,7 @@ from llm_planner.robots.driver import (
 from llm_planner.robots.duration import skill_duration
 from llm_planner.robots.effect import Ask, Effect, Grasp, Gripper, Place, Push, Stop, TakePicture
 from llm_planner.robots.model import Pose, RobotModel
+from llm_planner.robots.shape import ChainBody
 from llm_planner.robots.tool_path import Joints, Kinematics, joint_legs
 from llm_planner.robots.track import Track
 from llm_planner.robots.world import World, WorldObject
@@ -36,9 +38,19 @@ GRIP_S = 1.0  # for the fingers, once the order has left: assumed
 STOP_LIMIT_S = 2.0
 MARGIN_S = 10.0  # over twice the time that the robot model expects
 ATTENTION_S = 0.25
+MAX_PERCENT, MAX_M_PER_S, MAX_DEG_PER_S = 25, 0.5, 37.5  # of the joints' speed: never more, and what that comes to
 UNKNOWN = "nothing is received from the arm, so where it is is not known"
 LOST = "the arm did not stop when it was told to; stop it again, and if that fails, start its node again"
 CHECK_GRIPPER = "check the gripper: an order to it was cut short, so what it holds is not known; open it first"
+
+
+def speed_percent(model: RobotModel) -> int:
+    """Returns the percentage of the joints' speed that a robot model allows, rounded down; at most ``MAX_PERCENT``."""
+    limits, share = model.speed_limits, 1.0
+    if isinstance(model.body, ChainBody):
+        share = model.body.speed_share.value
+    limited = min(1.0, limits.translation_m_per_s / MAX_M_PER_S, limits.rotation_deg_per_s / MAX_DEG_PER_S)
+    return math.floor(min(100.0 * share, MAX_PERCENT * limited) + 1e-9)
 
 
 class ArmPort(Protocol):
@@ -73,7 +85,11 @@ class GrippingPort(ArmPort, Protocol):
     """The same of an arm that has a gripper."""
 
     def grip(self, *, is_open: bool) -> None:
-        """Opens or closes the gripper."""
+        """Opens or closes the gripper at once, past everything else that was asked, which goes on; a stop too."""
+        ...
+
+    def grip_ending(self) -> str | None:
+        """Returns how the last order to the gripper stands, as ``ending`` does for the joints."""
         ...
 
 
@@ -209,12 +225,18 @@ class Indy7Driver:
         self._course = course
         self._steps.extend(_steps(skill.effect, course, self._body.space.z_m[1]))
         self._limit_s = now_s + MARGIN_S + 2.0 * skill_duration(skill, job.number).p90_s
+        if lets_go:
+            self._step(self._steps.popleft())
 
     def _go_on(self, now_s: float) -> None:
         """Ends the step at work, or begins the next one, or ends the call."""
         if now_s >= self._limit_s:
             self._end_late()
-        ending = self._port.ending()
+        if self._grip is not None:
+            self._go_on_gripping(self._grip, now_s)
+            return
+        has_orders = self._is_stopping or self._is_moving or self._legs or self._steps
+        ending = self._port.ending() if has_orders else ""
         if ending is None:  # of this call's order, or of a stop before it
             return
         if self._is_stopping:
@@ -224,8 +246,6 @@ class Indy7Driver:
             self._is_moving = False
             if ending:
                 raise SkillFailedError(ending)
-        elif self._grip is not None:
-            self._go_on_gripping(self._grip, ending, now_s)
         elif self._legs:
             self._move(self._legs.popleft())
         elif self._steps:
@@ -254,8 +274,12 @@ class Indy7Driver:
             raise SkillFailedError(reason)
         self._legs.extend(legs)
 
-    def _go_on_gripping(self, step: _Step, ending: str, now_s: float) -> None:
+    def _go_on_gripping(self, step: _Step, now_s: float) -> None:
         """Waits for the fingers once the order has left; what the call does to the world is then done."""
+        assert self._gripper is not None  # else there was no order
+        ending = self._gripper.grip_ending()
+        if ending is None:
+            return
         if ending:
             raise SkillFailedError(ending)
         if self._until_s is None:

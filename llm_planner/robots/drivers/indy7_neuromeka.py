@@ -9,7 +9,6 @@ import math
 import queue
 import threading
 from collections.abc import Callable
-from enum import Enum
 from typing import Any, Protocol
 
 from llm_planner.core.clock import MonotonicClock
@@ -22,7 +21,6 @@ PERIOD_S = 0.05  # between questions to the controller: 20 Hz, as Neuromeka's RO
 PAUSES_S = (0.05, 1.0)  # between orders to stop that the controller does not take: the first, and the longest
 CLOSING_S = 1.0  # for the last stop
 STALE_S = 1.0  # without an answer for this long, it is unknown where the joints are
-SPEED_PERCENT = 25  # the speed of the robot model; the library's own default is 15
 TIMEOUT_S = 10.0
 IDLE, MOVING = 5, 6  # OpState of the library
 STATES = {2: "a limit is violated", 7: "it is being taught", 8: "it has collided", 9: "its stop button is pressed"}
@@ -51,31 +49,29 @@ class Dcp3(Protocol):
         ...
 
 
-class _Order(Enum):
-    """What the arm was told last."""
-
-    MOVE = "move"
-    GRIP = "grip"
-    STOP = "stop"
-
-
 class NeuromekaPort:
-    """A ``GrippingPort``. One thread asks and orders in turn; a stop has a thread of its own and does not wait.
+    """A ``GrippingPort``. One thread asks and moves in turn; a stop and a grip have threads of their own: none waits.
 
     Args:
         arm: The library's client.
+        speed_percent: Of the joints' speed; the library's own default is 15.
         clock: Tells how old an answer is.
 
     Raises:
         PlannerError: ROBOT_SILENT if the controller does not answer.
     """
 
-    def __init__(self, arm: Dcp3, *, timeout_s: float = TIMEOUT_S, clock: Clock | None = None) -> None:
-        self._arm, self._clock = arm, clock or MonotonicClock()
+    def __init__(
+        self, arm: Dcp3, *, speed_percent: int, timeout_s: float = TIMEOUT_S, clock: Clock | None = None
+    ) -> None:
+        self._arm, self._speed_percent, self._clock = arm, speed_percent, clock or MonotonicClock()
         self._orders: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._joints: tuple[float, Joints] | None = None  # when they were asked for, and where they were
-        self._order = _Order.MOVE
+        self._is_stopping = False  # the last order to the joints is a stop
         self._ending: str | None = ""
+        self._is_open = True  # what the gripper was told last
+        self._num_grips = 0
+        self._grip_ending: str | None = ""
         self._num_waited = self._num_stops = 0
         self._num_taken = 0  # the last stop that the controller took
         self._has_moved = False
@@ -97,8 +93,21 @@ class NeuromekaPort:
         return self._joints[1]
 
     def move(self, joints_deg: Joints) -> None:
-        """Begins to move all joints."""
-        self._begin(_Order.MOVE, lambda: self._arm.movej(list(joints_deg), vel_ratio=SPEED_PERCENT))
+        """Begins to move all joints, unless a stop overtakes it."""
+        with self._lock:
+            self._is_stopping, self._ending, self._num_waited, self._has_moved = False, None, 0, False
+            num_stops = self._num_stops
+
+        def go() -> None:
+            if self._num_stops != num_stops:
+                return
+            try:
+                self._arm.movej(list(joints_deg), vel_ratio=self._speed_percent)
+            finally:
+                if self._num_stops != num_stops:  # the order may have come after the stop, even where it has failed
+                    self.stop()
+
+        self._orders.put(go)
 
     def ending(self) -> str | None:
         """Returns how the last order stands. A stop ends once the arm has taken it and is then seen not to move."""
@@ -108,18 +117,20 @@ class NeuromekaPort:
         """Stops the motion at once, past the order that may be on its way."""
         with self._lock:
             self._num_stops += 1
-            self._order, self._ending = _Order.STOP, None
+            self._is_stopping, self._ending = True, None
             self._stopper = threading.Thread(target=self._stop, args=(self._num_stops,), name="indy7-stop", daemon=True)
             self._stopper.start()
 
     def grip(self, *, is_open: bool) -> None:
-        """Opens or closes the gripper; the order has ended once the controller has taken it."""
+        """Opens or closes the gripper at once; the order has ended once the controller has taken it."""
+        with self._lock:
+            self._num_grips += 1
+            self._is_open, self._grip_ending = is_open, None
+            threading.Thread(target=self._grip, args=(self._num_grips,), name="indy7-grip", daemon=True).start()
 
-        def go() -> None:
-            self._arm.set_do([(GRIPPER_OUTPUT, not is_open)])
-            self._end("")
-
-        self._begin(_Order.GRIP, go)
+    def grip_ending(self) -> str | None:
+        """Returns how the last order to the gripper stands."""
+        return self._grip_ending
 
     def close(self) -> None:
         """Stops the arm, and the threads."""
@@ -128,22 +139,18 @@ class NeuromekaPort:
         self._is_closed.set()
         self._thread.join(CLOSING_S)
 
-    def _begin(self, order: _Order, send: Callable[[], object]) -> None:
-        """Has the thread send an order, unless a stop overtakes it."""
-        with self._lock:
-            self._order, self._ending, self._num_waited, self._has_moved = order, None, 0, False
-            num_stops = self._num_stops
-
-        def go() -> None:
-            if self._num_stops != num_stops:
-                return
+    def _grip(self, number: int) -> None:
+        """Gives the gripper its last order; again if it changed meanwhile, as the two may have changed places."""
+        ending, is_open = "", None
+        while is_open is not self._is_open:
+            is_open, ending = self._is_open, ""
             try:
-                send()
-            finally:
-                if self._num_stops != num_stops:  # the order may have come after the stop, even where it has failed
-                    self.stop()
-
-        self._orders.put(go)
+                self._arm.set_do([(GRIPPER_OUTPUT, not is_open)])
+            except Exception as error:  # noqa: BLE001 (whatever the library throws: the order may not have arrived)
+                ending = _no_answer(error)
+        with self._lock:
+            if number == self._num_grips:
+                self._grip_ending = ending
 
     def _stop(self, number: int) -> None:
         """Orders a stop until the controller takes it, or there is a newer one."""
@@ -169,7 +176,7 @@ class NeuromekaPort:
                 asked_s, num_taken = self._clock.now_s(), self._num_taken
                 self._note(self._arm.get_robot_data(), asked_s, num_taken)
             except Exception as error:  # noqa: BLE001 (whatever the library throws: the arm's state is not known)
-                self._end(f"the arm's controller does not answer: {error!r}"[:200])
+                self._fail(_no_answer(error))
 
     def _note(self, data: dict[str, Any], asked_s: float, num_taken: int) -> None:
         """Takes an answer, and ends the order that it shows to be over; ``num_taken`` is as of the question."""
@@ -181,10 +188,10 @@ class NeuromekaPort:
         with self._lock:
             if self._ending is not None:
                 return
-            if self._order is _Order.STOP and num_taken == self._num_stops and state != MOVING:
-                self._ending = ""
-            elif self._order is _Order.MOVE:
+            if not self._is_stopping:
                 self._ending = self._motion_ending(state)
+            elif num_taken == self._num_stops and state != MOVING:
+                self._ending = ""
 
     def _motion_ending(self, state: int) -> str | None:
         self._has_moved |= state == MOVING
@@ -195,14 +202,18 @@ class NeuromekaPort:
             return None
         return "" if self._has_moved else "the arm does not begin to move"
 
-    def _end(self, ending: str) -> None:
-        """Ends a motion, or an order to the gripper; a stop ends only by what is seen."""
+    def _fail(self, ending: str) -> None:
+        """Ends a motion; a stop ends only by what is seen."""
         with self._lock:
-            if self._ending is None and self._order is not _Order.STOP:
+            if self._ending is None and not self._is_stopping:
                 self._ending = ending
 
 
-def open_indy7(address: str) -> NeuromekaPort:
+def _no_answer(error: Exception) -> str:
+    return f"the arm's controller does not answer: {error!r}"[:200]
+
+
+def open_indy7(address: str, speed_percent: int) -> NeuromekaPort:
     """Returns the way to an arm's controller.
 
     Raises:
@@ -214,4 +225,4 @@ def open_indy7(address: str) -> NeuromekaPort:
         raise PlannerError(
             ErrorCode.NOT_INSTALLED, f"driver 'indy7' needs the neuromeka library, see docs/robots_indy7.md ({error})"
         ) from error
-    return NeuromekaPort(IndyDCP3(robot_ip=address))
+    return NeuromekaPort(IndyDCP3(robot_ip=address), speed_percent=speed_percent)

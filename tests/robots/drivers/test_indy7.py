@@ -8,13 +8,16 @@ from dataclasses import replace
 
 import pytest
 
+from llm_planner import robot_connection
 from llm_planner.core.clock import ManualClock
-from llm_planner.core.errors import PlannerError
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.driver import SkillStatus
-from llm_planner.robots.drivers.indy7 import CHECK_GRIPPER, GRIP_S, LOST, UNKNOWN, Indy7Driver
+from llm_planner.robots.drivers.indy7 import CHECK_GRIPPER, GRIP_S, LOST, UNKNOWN, Indy7Driver, speed_percent
 from llm_planner.robots.drivers.indy7_kinematics import HOME_DEG, LIMITS_DEG, Indy7Kinematics
 from llm_planner.robots.drivers.indy7_neuromeka import IDLE, MOVING, NeuromekaPort
+from llm_planner.robots.model import SpeedLimits
+from llm_planner.robots.timing import Parameter, Source
 from llm_planner.robots.world import World, WorldObject
 from tests.robots.builders import LIBRARY, table
 from tests.robots.loopback import wait_until
@@ -55,6 +58,11 @@ class FakePort:
 
 class FakeGrippingPort(FakePort):
     """The same of an arm with a gripper."""
+
+    is_gripper_deaf = False
+
+    def grip_ending(self):
+        return None if self.is_gripper_deaf else self.failure
 
     def grip(self, *, is_open):
         self.orders.append("open" if is_open else "close")
@@ -201,10 +209,23 @@ def test_an_arm_that_is_not_known_to_have_stopped_moves_no_more_but_lets_go():
     orders = list(arm.port.orders)
     refused = arm.do("home")
     assert (refused.reason, refused.is_permanent, arm.port.orders) == (LOST, True, orders)
-    arm.port.is_deaf = False
     assert arm.do("open").status is SkillStatus.SUCCEEDED
+    assert arm.port.orders == [*orders, "open"]
     assert arm.do("home").reason == LOST
+    arm.port.is_deaf = False
     assert arm.do("stop").status is arm.do("home").status is SkillStatus.SUCCEEDED
+
+
+def test_it_lets_go_at_once_while_a_stop_is_not_confirmed():
+    arm = Arm()
+    arm.do_until(len, "move_to", "bin")
+    arm.driver.halt(arm.now_s)
+    arm.port.is_deaf = True
+    arm.driver.start(SkillCall("open"), arm.now_s)
+    assert arm.port.orders[-2:] == ["stop", "open"]
+    begin_s = arm.now_s
+    assert arm.do_on().status is SkillStatus.SUCCEEDED
+    assert arm.now_s - begin_s < 2.0 * GRIP_S
 
 
 def test_a_call_waits_until_the_arm_has_stopped():
@@ -261,9 +282,9 @@ def test_after_an_order_to_the_gripper_that_was_cut_short_it_only_opens(is_halte
 def test_the_time_of_the_fingers_counts_from_when_the_order_has_left():
     arm = Arm()
     arm.do_until(len, "close")
-    arm.port.is_deaf = True
+    arm.port.is_gripper_deaf = True
     arm.driver.tick(arm.now_s + GRIP_S)
-    arm.port.is_deaf = False
+    arm.port.is_gripper_deaf = False
     left_s = arm.now_s + 2.0 * GRIP_S
     arm.driver.tick(left_s)
     assert arm.driver.tick(left_s + 0.9 * GRIP_S).status is SkillStatus.RUNNING
@@ -333,16 +354,16 @@ def clock():
 
 @pytest.fixture
 def port(dcp3, clock):
-    opened = NeuromekaPort(dcp3, clock=clock)
+    opened = NeuromekaPort(dcp3, speed_percent=20, clock=clock)
     yield opened
     opened.close()
 
 
-def test_neuromeka_moves_at_a_quarter_of_the_speed_and_tells_when_it_is_over(dcp3, port):
+def test_neuromeka_moves_at_its_speed_and_tells_when_it_is_over(dcp3, port):
     assert port.joints_deg() == HOME_DEG
     port.move((0.0,) * 6)
     assert port.ending() is None
-    wait_until(lambda: dcp3.orders == [("movej", 25)])
+    wait_until(lambda: dcp3.orders == [("movej", 20)])
     dcp3.state = IDLE
     wait_until(lambda: port.ending() == "")
     port.grip(is_open=False)
@@ -413,18 +434,52 @@ def test_neuromeka_is_stopped_again_where_a_stop_overtook_the_order(dcp3, port, 
 def test_neuromeka_tells_that_the_gripper_got_no_order(dcp3, port):
     dcp3.is_mute = True
     port.grip(is_open=False)
-    wait_until(port.ending)
-    assert "no route" in port.ending()
+    wait_until(port.grip_ending)
+    assert "no route" in port.grip_ending()
 
 
-def test_neuromeka_gives_the_gripper_no_order_that_a_stop_overtook(dcp3, port):
-    asked, goes_on, ask = [], threading.Event(), dcp3.get_robot_data
-    dcp3.get_robot_data = lambda: asked.append(goes_on.wait(20.0)) or ask()
-    port.grip(is_open=True)
+def test_neuromeka_opens_the_gripper_past_a_question_and_a_stop_without_an_answer(dcp3, port):
+    goes_on, num_waiting, stop, ask = threading.Event(), [], dcp3.stop_motion, dcp3.get_robot_data
+
+    def hang(then):
+        num_waiting.append(1)
+        goes_on.wait(20.0)
+        return then()
+
+    dcp3.get_robot_data, dcp3.stop_motion = lambda: hang(ask), lambda: hang(stop)
     port.stop()
+    wait_until(lambda: len(num_waiting) == 2)
+    port.grip(is_open=True)
+    wait_until(lambda: port.grip_ending() == "")
+    assert dcp3.orders == [("set_do", (0, False))]
+    assert port.ending() is None
     goes_on.set()
-    wait_until(lambda: len(asked) > 3)
-    assert dcp3.orders == [("stop",)]
+    wait_until(lambda: port.ending() == "")
+    assert dcp3.orders[1:] == [("stop",)]
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_neuromeka_opens_again_where_opening_overtook_the_order_to_close(dcp3, port, is_answered):
+    is_closing, goes_on, set_do = threading.Event(), threading.Event(), dcp3.set_do
+
+    def late(signals):
+        if signals == [(0, True)]:
+            is_closing.set()
+            goes_on.wait(20.0)
+            if not is_answered:
+                raise ConnectionError("no route")
+        set_do(signals)
+
+    dcp3.set_do = late
+    port.grip(is_open=False)
+    assert is_closing.wait(20.0)
+    port.grip(is_open=True)
+    wait_until(lambda: port.grip_ending() == "")
+    count = len(dcp3.orders)
+    goes_on.set()
+    wait_until(lambda: len(dcp3.orders) == count + 1 + is_answered)
+    assert dcp3.orders[-1] == ("set_do", (0, False))
+    assert port.grip_ending() == ""
 
 
 def test_where_neuromekas_joints_are_is_unknown_once_it_answers_no_more(dcp3, port, clock):
@@ -470,4 +525,70 @@ def test_neuromeka_that_makes_no_sense_fails_the_motion_and_moves_no_belief(dcp3
 def test_neuromeka_that_never_answers_is_refused(dcp3):
     dcp3.is_mute = True
     with pytest.raises(PlannerError, match="does not answer"):
-        NeuromekaPort(dcp3, timeout_s=0.2)
+        NeuromekaPort(dcp3, speed_percent=25, timeout_s=0.2)
+
+
+def indy7(*, share=0.25, m_per_s=0.5, deg_per_s=37.5, tool_m=0.2, source=Source.ASSUMED, has_body=True):
+    """The model of an Indy7 with other speeds or another gripper; all skills take as long as a stop."""
+    model = LIBRARY.get("indy7")
+    tool = replace(model.body.tool, length_m=Parameter(value=tool_m, source=source))
+    body = replace(model.body, speed_share=Parameter(value=share, source=source), tool=tool)
+    duration = model.skills["stop"].duration
+    return replace(
+        model,
+        skills={name: replace(skill, duration=duration) for name, skill in model.skills.items()},
+        speed_limits=SpeedLimits(translation_m_per_s=m_per_s, rotation_deg_per_s=deg_per_s),
+        body=body if has_body else None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "percent"),
+    [
+        ({}, 25),
+        ({"share": 0.29, "m_per_s": 1.0, "deg_per_s": 100.0}, 25),
+        ({"share": 0.05}, 5),
+        ({"share": 0.058}, 5),
+        ({"m_per_s": 0.1}, 5),
+        ({"share": 0.1, "deg_per_s": 15.0}, 10),
+        ({"deg_per_s": 7.5, "has_body": False}, 5),
+        ({"has_body": False}, 25),
+        ({"share": 0.009}, 0),
+    ],
+)
+def test_a_real_arm_moves_no_faster_than_its_model(fields, percent):
+    assert speed_percent(indy7(**fields)) == percent
+
+
+def connect(monkeypatch, model, tool_length_m):
+    """Returns the connection's driver, and what its port was opened with."""
+    opened = []
+    monkeypatch.setattr(robot_connection, "open_indy7", lambda *words: opened.append(words) or FakeGrippingPort())
+    settings = robot_connection.DriverSettings(name="indy7", address="192.168.0.10", tool_length_m=tool_length_m)
+    robot = robot_connection.connect(model, settings, ManualClock())
+    return robot.enter(World(), None, 0.0), opened
+
+
+@pytest.mark.parametrize(
+    ("fields", "given_m", "length_m"),
+    [({}, 0.15, 0.15), ({"source": Source.MEASURED}, 0.0, 0.14), ({"source": Source.MEASURED}, 0.1, 0.1)],
+)
+def test_the_length_of_a_real_gripper_is_as_set_or_as_the_model_knows(monkeypatch, fields, given_m, length_m):
+    driver, opened = connect(monkeypatch, indy7(**fields, share=0.2), given_m)
+    assert opened == [("192.168.0.10", 20)]
+    assert driver.state.pose.z_m == pytest.approx(KINEMATICS.position_m(HOME_DEG)[2] - length_m)
+
+
+@pytest.mark.parametrize(
+    ("fields", "given_m", "words"),
+    [
+        ({}, 0.0, "set tool_length_m"),
+        ({"has_body": False}, 0.0, "set tool_length_m"),
+        ({"source": Source.MEASURED, "tool_m": 0.05}, 0.0, "set tool_length_m"),
+        ({"share": 0.009}, 0.15, "less than 1 %"),
+    ],
+)
+def test_an_arm_of_which_too_little_is_known_is_not_connected(monkeypatch, fields, given_m, words):
+    with pytest.raises(PlannerError, match=words) as caught:
+        connect(monkeypatch, indy7(**fields), given_m)
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
