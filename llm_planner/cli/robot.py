@@ -30,7 +30,10 @@ def robot(
         bool,
         typer.Option("--allow-world", help="Instructions may tell a real robot its world and its pose."),
     ] = False,
-    tool_length: Annotated[float, typer.Option(min=0.0, help="Of a real arm's gripper from the flange, in m.")] = 0.0,
+    tool_length: Annotated[
+        float,
+        typer.Option(min=0.0, help="Of a gripper from the flange, in m; a real indy7 does not connect without it."),
+    ] = 0.0,
     planner: PlannerOption = "/planner",
     time_scale: Annotated[float, typer.Option(min=0.01, help="How much faster than real time; 1 if real.")] = 1.0,
     network: Annotated[
