@@ -19,7 +19,7 @@ def instruction_checks(model: RobotModel, request: PlanRequest, *, is_copying: b
     Args:
         model: Of the robot.
         request: What was asked. An emergency is asked in few words: its amounts are the robot's to choose, and
-            the things that it names are what to keep away from.
+            the things that it names are what to keep away from. Acts that it forbids are forbidden.
         is_copying: Whether the model was taught to copy English orders and has nothing of its own to say, as the
             bundled one.
     """
@@ -27,6 +27,7 @@ def instruction_checks(model: RobotModel, request: PlanRequest, *, is_copying: b
     checks: list[PlanCheck] = [
         NameCheck(model, request.instruction, request.scene, says_only_what_is_asked=is_copying),
         DirectionCheck(model, request.instruction, is_urgent=is_urgent),
+        ExclusionCheck(model, request.instruction, is_urgent=is_urgent),
     ]
     if is_urgent:
         return checks
@@ -34,7 +35,6 @@ def instruction_checks(model: RobotModel, request: PlanRequest, *, is_copying: b
         *checks,
         *([UnaskedCheck(model, request.instruction)] if is_copying else []),
         AmountCheck(model, request.instruction),
-        ExclusionCheck(model, request.instruction),
         AmbiguityCheck(model, request.instruction, request.scene),
         OmissionCheck(model, request.instruction, request.scene),
     ]

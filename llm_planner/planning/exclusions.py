@@ -4,7 +4,8 @@
 "Not the blue folder, the other one", "everything except the pliers", "the bearing, no wait, the bushing". A thing
 counts if the instruction speaks of it nowhere else. What may be asked about it or said of it is not judged. "Don't lift
 the vase" rules out that it is lifted, and it may be pushed. "Don't land" rules out a landing, if the instruction orders
-none elsewhere. What is forbidden for a time or in a case only ("not until ...") is not judged.
+none elsewhere. What is forbidden for a time only ("not yet", "not until ...") must not be what a plan does first.
+Behind "if it rains, ..." nothing is judged.
 """
 
 import re
@@ -46,22 +47,39 @@ _FORBIDDEN = (
     r"|(?:dont|do not) want you to|mustnt|avoid|without)(?: (?:ever|(?:need|have|try|dare) to))? "
 )
 _PUT = "(?:put|plac|lay|set|drop)(?:[bpt]?ing|e)? (?:{}) (?:in|into|on|onto)"
-_TO = r"(?:(?:anywhere )?near(?: to)?|close to|up to|to|toward|in|into|at)"
-_KEPT_AWAY = r"\b(?:avoid(?:ing)?|(?:keep|stay) (?:well )?(?:away from|clear of|off|out of))"
+_NOT_DENIED = r"(?<!dont )(?<!not )(?<!never )(?<!need to )(?<!why )\b"
+"""Before an order that forbids without a negation: "stay away from the dog", and not "don't stay away"."""
+_STOPPED = (
+    rf"{_NOT_DENIED}(?:(?:no|stop|abort|cancel)(?: (?:the|your|any))? (?=\w+ing\b|takeoff\b)"
+    r"|(?:abort|cancel) (?:the|your) )"
+)
+_TO = r"(?:(?:anywhere |too )?(?:near(?: to)?|close to)|up to|to|toward|in|into|at)"
+_KEPT_AWAY = (
+    rf"{_NOT_DENIED}(?:avoid(?:ing)?|(?:keep|stay) (?:well )?(?:clear of|off|out of)"
+    r"|(?:keep|stay|fly|move|go|get|back|come|step) (?:well |right )?away from)"
+)
+_LET_BE = r"(?=(?: \w+){2,6} (?:alone\b(?! (?:in|on|at)\b)|where (?:it is|they are)\b|be[,;]))"
+_FOR_ANOTHER = (
+    rf"(?=(?: \w+){{2,4}}(?:[,;]|,? and|,? but)(?: (?:i|please|just|so|you))* "
+    rf"(?:want|need|take|pick|get|bring|grab|fetch|lift)(?: up)? {_ARTICLE} )"
+)
+"""Before a thing, and behind it the order for another one: "leave the knife, take the cup"."""
 _ONLY = (
-    rf"(?: (?:{_ARTICLE}|any))? (?!{_ARTICLE} )(?!(?:(?!(?:go|fly|move|come|turn|look|drive|land) )\w+ ){{1,2}}"
+    rf"(?: (?:{_ARTICLE}|any))? (?!{_ARTICLE} )(?!(?:(?!(?:go|fly|move|come|turn|look|drive|land) )\w+,? ){{1,2}}"
     rf"(?:{_PREPOSITION}|of|off|out|near|next|behind|under|that|which|who|more|so|too|again)\b)"
 )
 """A thing with nothing behind it: "don't take the cup to the kitchen" lets it be taken."""
 _PROHIBITIONS: Sequence[tuple[re.Pattern[str], Sequence[type[Record]]]] = [
     (re.compile(rf"(?:{what}){_ONLY}"), effects)
     for what, effects in (
-        (rf"{_FORBIDDEN}(?:go|fly|driv|head|mov|return)(?:ing|e)?(?: back| over)? {_TO}", (GoTo, Approach)),
-        (rf"{_FORBIDDEN}approach(?:ing)?(?: to)?|{_KEPT_AWAY}", (GoTo, Approach)),
+        (rf"{_FORBIDDEN}(?:go|fly|driv|head|mov|return|get|com)(?:t?ing|e)?(?: back| over)? {_TO}", (GoTo, Approach)),
+        (rf"{_FORBIDDEN}(?:approach|follow)(?:ing)?(?: to)?|{_KEPT_AWAY}", (GoTo, Approach)),
         (rf"{_FORBIDDEN}(?:pick|tak|lift|grab|grasp|grip|rais|fetch|get)(?:[bpt]?ing|e)?(?: up)?", (Grasp,)),
         (rf"{_FORBIDDEN}(?:touch|mov|us|handl|disturb)(?:ing|e)?", (Grasp, Push)),
         (rf"{_FORBIDDEN}(?:push|slid|shov|nudg)(?:ing|e)?", (Push,)),
-        (r"\bleave(?: alone|(?=(?: \w+){2,6} alone\b(?! (?:in|on|at)\b)))", (Grasp, Push, GoTo, Approach)),
+        (rf"{_NOT_DENIED}leave(?: alone|{_LET_BE})", (Grasp, Push, GoTo, Approach)),
+        (rf"\bhand off(?!.* (?:it|them)\b)|{_NOT_DENIED}(?:leave|careful with){_FOR_ANOTHER}", (Grasp, Push)),
+        (rf"\b(?:never mind|(?:dont|do not) (?:want|need)){_FOR_ANOTHER}", (Grasp, Push, GoTo, Approach)),
         (_FORBIDDEN + _PUT.format("it|them|that"), (Place,)),
     )
 ]
@@ -81,14 +99,23 @@ _FOR_A_TIME = re.compile(
     r"|[^,;]*[,;] (?:until|till?|before|unless)\b"
 )
 """What limits a prohibition to a case or a time, in front of it and behind it: words of its clause or next to it."""
+_LIMIT = re.compile(rf" \b(?:{_TIME})\b.*?(?=[,;]| then\b)")
+_TAKEN_UP = re.compile(r"\b(?:it|them|that|one|do|now|ok|okay)\b")
+"""Behind the limit of a prohibition: words that may order what it forbids until then."""
 _NEAR = 32  # words
 _OWN_ORDER = re.compile(
     r"(?:one )?(?:that|it|which|they)(?: one)? (?:can|go|goe|in|on|into|onto|to|should|shall|belong)\b"
 )
 """Behind what is ruled out for one thing: "not the cup, that goes in the sink"."""
+_ITS_THING = rf"(?: (?:it|them|{_ARTICLE} \w+(?: \w+)?))"
 _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
-    ("taking off", "(?:take|taking|lift|lifting) off", "off|up|air|rise|climb|ascend|fly|hover", (TakeOff,)),
-    ("landing", "land(?:ing)?|touch(?:ing)? down", "land|down|ground|floor", (Land,)),
+    ("taking off", "(?:tak(?:e|ing)|lift(?:ing)?) ?off", "off|up|air|rise|climb|ascend|fly|hover", (TakeOff,)),
+    (
+        "landing",
+        "land(?:ing)?|descend(?:ing)?|(?:touch(?:ing)?|go(?:ing)?|com(?:e|ing)) down",
+        "land|down|ground|floor",
+        (Land,),
+    ),
     (
         "turning",
         "(?:turn(?:ing)?|rotate|rotating|spin(?:ning)?)(?: a?round)?",
@@ -107,10 +134,31 @@ _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
         "picture|photo(?:graph)?|pic|snap|shoot|shot|film|capture|image",
         (TakePicture,),
     ),
-    ("opening", "open(?:ing)?(?: (?:the|your) (?:gripper|hand))?|let(?:ting)? go", "open|let|release|drop", (_OPEN,)),
+    (
+        "opening",
+        rf"(?:open(?:ing)?|(?:let(?:ting)? go|releas(?:e|ing))(?: of)?){_ITS_THING}?|drop(?:ping)?{_ITS_THING}",
+        "open|let|release|drop|put|place|lay|set|down",
+        (_OPEN,),
+    ),
     ("closing", "(?:close|closing)(?: (?:the|your) (?:gripper|hand))?", "close|shut|grip|grab|hold", (_CLOSE,)),
+    *(
+        (f"going {side}", rf"(?:going|moving|flying) {side}(?:ward)?{same}", rf"{side}\w*{others}", (axis,))
+        for side, axis, same, others in (
+            ("forward", (1, 0, 0), "", "|ahead|on"),
+            ("back", (-1, 0, 0), "", ""),
+            ("left", (0, 1, 0), "", ""),
+            ("right", (0, -1, 0), "", ""),
+            ("up", (0, 0, 1), "|climbing|rising|ascending", "|higher|climb|rise|ascend"),
+            ("down", (0, 0, -1), "|sinking|descending", "|lower|sink|descend|drop"),
+        )
+    ),
 ]
 """What an instruction forbids to do at all, the words that would order it elsewhere, and what would do so."""
+_INSTEAD_OF = {
+    "taking off": rf"{_NOT_DENIED}(?:stay|remain|keep) (?:down )?on the (?:ground|floor)",
+    "opening": rf"{_NOT_DENIED}(?:keep hold(?:ing)?(?: of| on to| onto)?|(?:hold|hang) on ?to){_ITS_THING}",
+}
+"""Orders that forbid an act as well."""
 _NOT_FORBIDDEN = re.compile(
     r"\b(?:say|tell|announce|broadcast|shout|warn|sorry|actually|i mean|scratch|correction|otherwise|else|after"
     r"|you (?:may|can)|do (?:it|so|one))\b"
@@ -130,21 +178,22 @@ class ExclusionCheck:
     Args:
         model: Of the robot: which arguments are names, and which skills act.
         instruction: As it came; untrusted.
+        is_urgent: Whether it warns of a danger: the things that it names are not judged, only acts.
     """
 
     model: RobotModel
     instruction: str
+    is_urgent: bool = False
     problem: str = field(default="", init=False)
     _words: Sequence[str] = field(init=False)
     _marked: Sequence[str] = field(init=False)
     _starts: frozenset[int] = field(init=False)
     _ends: frozenset[int] = field(init=False)
     _repeats: Mapping[int, int] = field(init=False)  # "the cup, no, not the cup": from what is taken back to "cup"
-    _forbidden: Mapping[type[Record], frozenset[int]] = field(init=False)
-    _acts: Mapping[object, str] = field(init=False)
+    _has_begun: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        clauses = [bare_words(clause) for clause in _MARK.split(self.instruction[:4096])]
+        clauses = [[*map(_who, bare_words(clause))] for clause in _MARK.split(self.instruction[:4096])]
         self._words = [word for clause in clauses for word in clause]
         marks = ["," if mark == "," else ";" for mark in _MARK.findall(self.instruction[:4096])]
         self._marked = " ".join(
@@ -153,25 +202,18 @@ class ExclusionCheck:
         text = " ".join(self._words)
         ruled_out = _RULED_OUT.finditer(text)
         self._starts = self._listed(m for m in ruled_out if not _NOTHING.search(text[: m.start()]))
-        forbidden: dict[type[Record], frozenset[int]] = {}
-        for prohibition, effects in _PROHIBITIONS:
-            for effect in effects:
-                forbidden[effect] = forbidden.get(effect, frozenset()) | self._forbidden_by(prohibition)
-        self._forbidden = forbidden
-        self._acts = {
-            effect: said for said, what, other, effects in _ACTS if self._forbids(what, other) for effect in effects
-        }
         taken_back = [(_words_before(match), match[1]) for match in _TAKEN_BACK.finditer(text)]
         self._ends = frozenset(start + 1 for (start, _), is_not in taken_back if not is_not)
         self._repeats = {start + 1: end for (start, end), is_not in taken_back if is_not}
 
     def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement."""
-        excluded = next(filter(None, map(self._excluded, calls)), "")
-        if not excluded:
-            return Verdict.EXPLAINED
-        self.problem = f"the instruction rules out {excluded}"
-        return Verdict.CONTRADICTED
+        for call in calls:
+            excluded, self._has_begun = self._excluded(call), True
+            if excluded:
+                self.problem = f"the instruction rules out {excluded}"
+                return Verdict.CONTRADICTED
+        return Verdict.EXPLAINED
 
     def finish(self) -> Verdict:
         """Returns how the whole plan stands."""
@@ -183,10 +225,17 @@ class ExclusionCheck:
 
     def _excluded(self, call: SkillCall) -> str:
         """Returns what of a call the instruction rules out; empty if nothing."""
-        if things := [name for name in acted_on(self.model, call) if self._rules_out(call, name)]:
+        names = acted_on(self.model, call) if not self.is_urgent else []
+        if things := [name for name in names if self._rules_out(call, name)]:
             return f"the {things[0].replace('_', ' ')}"
         skill = self.model.skill(call.name)
-        return self._acts.get(type(skill.effect), self._acts.get(skill.effect, "")) if skill else ""
+        done = (skill.effect, type(skill.effect), getattr(skill.effect, "axis", None)) if skill else ()
+        acts = (
+            act
+            for act, what, other, effects in _ACTS
+            if any(one in effects for one in done) and self._forbids(act, what, other)
+        )
+        return next(acts, "")
 
     def _rules_out(self, call: SkillCall, name: str) -> bool:
         """Returns whether the instruction speaks of what a call acts on only to rule it out."""
@@ -194,7 +243,9 @@ class ExclusionCheck:
         is_target = skill is not None and isinstance(skill.effect, Push) and name != call.arguments[0]
         starts = self._starts
         if skill is not None and not is_target:
-            starts |= self._forbidden.get(type(skill.effect), frozenset())
+            starts = starts.union(
+                *(self._forbidden_by(what) for what, effects in _PROHIBITIONS if type(skill.effect) in effects)
+            )
         if skill is not None and isinstance(skill.effect, Place) and name != call.arguments[0]:
             thing = " ".join(name_words(str(call.arguments[0])))
             starts |= self._forbidden_by(re.compile(_FORBIDDEN + _PUT.format(f"(?:{_ARTICLE} )?{thing}") + _ONLY))
@@ -214,27 +265,34 @@ class ExclusionCheck:
         return end in self._ends or self._words[repeated : repeated + len(said)] == said
 
     def _forbidden_by(self, prohibition: re.Pattern[str]) -> frozenset[int]:
-        """Returns before which words a prohibition ends that is not limited to a time or a case."""
-        matches = prohibition.finditer(" ".join(self._words))
-        return self._listed(match for match in matches if not self._is_limited(match))
+        """Returns before which words a prohibition ends that holds for the next call of the plan."""
+        return self._listed(filter(self._holds, prohibition.finditer(" ".join(self._marked))))
 
-    def _forbids(self, what: str, other: str) -> bool:
+    def _forbids(self, act: str, what: str, other: str) -> bool:
         """Returns whether the instruction forbids to do something, and nowhere orders it or takes that back."""
         text = " ".join(self._marked)
         pattern = re.compile(
-            rf"{_FORBIDDEN}(?:\w+ n?or )?(?:{what})(?: here| at all| please| anywhere)*"
-            r"(?=[,;]| (?:and|but|just|only)\b)"
+            rf"(?:(?:{_FORBIDDEN}(?:\w+ n?or )?|{_STOPPED})(?:{what})|{_INSTEAD_OF.get(act, '(?!)')})"
+            rf"(?: here| at all| please| anywhere)*(?=[,;]| (?:and|but|just|only|yet|{_TIME})\b)"
         )
         matches, rest = [*pattern.finditer(text)], pattern.sub("", text)
+        if not self._has_begun:
+            rest = _LIMIT.sub("", rest)
         if not matches or _NOT_FORBIDDEN.search(rest) or re.search(rf"\b(?:{other})\b", rest):
             return False
-        return not any(map(self._is_limited, matches))
+        return all(map(self._holds, matches))
 
-    def _is_limited(self, match: re.Match[str]) -> bool:
-        """Returns whether what the words of a match forbid is forbidden in a case or for a time only."""
+    def _holds(self, match: re.Match[str]) -> bool:
+        """Returns whether the words of a match forbid something to the next call: always, or as yet.
+
+        Not if they forbid it in a case only.
+        """
         start, end = _words_before(match)
         before, after = " ".join(self._marked[max(0, start - _NEAR) : start]), " ".join(self._marked[end : end + _NEAR])
-        return bool(_IN_A_CASE.search(before) or _FOR_A_TIME.match(after))
+        if _IN_A_CASE.search(before):
+            return False
+        is_as_yet = not self._has_begun and not _TAKEN_UP.search(_LIMIT.sub("", f" {after}"))
+        return is_as_yet or not _FOR_A_TIME.match(after)
 
     def _listed(self, matches: Iterable[re.Match[str]]) -> frozenset[int]:
         """Returns where the things behind matches of one clause begin, with those that a list adds to them."""
@@ -246,6 +304,11 @@ class ExclusionCheck:
             nexts = ((start, _NEXT_THING.match(" ".join(self._marked[start : start + _NEAR]))) for start in fresh)
             fresh = {start + match.group().count(" ") for start, match in nexts if match} - listed
         return frozenset(listed)
+
+
+def _who(word: str) -> str:
+    """Returns a word as the names of things have it."""
+    return "person" if word in ("people", "anybody", "anyone") else word
 
 
 def _words_before(match: re.Match[str]) -> tuple[int, int]:

@@ -6,8 +6,11 @@ import random
 import pytest
 
 from llm_planner.core.errors import PlannerError
+from llm_planner.core.request import PlanRequest, Urgency
+from llm_planner.core.skill import SkillCall
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
+from llm_planner.planning.checks import instruction_checks
 from llm_planner.planning.exclusions import ExclusionCheck
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.verdict import Verdict
@@ -18,8 +21,8 @@ from llm_planner_lab.tasks.spoken import literal
 LIBRARY = RobotLibrary()
 
 
-def ruled_out(instruction, plan, robot="tello"):
-    check, gate = ExclusionCheck(LIBRARY.get(robot), instruction), SafetyGate(LIBRARY.get(robot))
+def ruled_out(instruction, plan, robot="tello", *, is_urgent=False):
+    check, gate = ExclusionCheck(LIBRARY.get(robot), instruction, is_urgent), SafetyGate(LIBRARY.get(robot))
     verdicts = [check.feed(gate.admit(statement), to_text(statement)) for statement in parse(plan)]
     assert bool(check.problem) == (Verdict.CONTRADICTED in verdicts)
     return check.problem.removeprefix("the instruction rules out ").removeprefix("the ")
@@ -66,6 +69,23 @@ def ruled_out(instruction, plan, robot="tello"):
         ("take the cup when you see it but do not touch the knife", "pick(knife);", "indy7", "knife"),
         ("if you can, fly to the tree and avoid the dog", "g(dog);g(tree);", "tello", "dog"),
         ("no, not the jar in the crate, the jug", "pick(jar);place(jar,crate);", "indy7", "jar"),
+        ("fly away from the dog", "g(dog);", "tello", "dog"),
+        ("back away from the dog", "g(dog);", "tello", "dog"),
+        ("move away from the dog", "a(dog);", "tello", "dog"),
+        ("get away from the dog", "g(dog);", "tello", "dog"),
+        ("don't get too close to the dog", "a(dog);", "tello", "dog"),
+        ("don't follow the dog", "g(dog);", "tello", "dog"),
+        ("never approach people", "g(person);", "tello", "person"),
+        ("don't come near people", "g(person);", "tello", "person"),
+        ("don't fly near anyone", "g(person);", "tello", "person"),
+        ("leave the knife, take the cup", "pick(knife);", "indy7", "knife"),
+        ("leave the knife where it is and take the cup", "pick(knife);", "indy7", "knife"),
+        ("hands off the knife", "pick(knife);", "indy7", "knife"),
+        ("careful with the knife, take the cup", "pick(knife);", "indy7", "knife"),
+        ("never mind the cup, take the pen", "pick(cup);", "indy7", "cup"),
+        ("I don't want the cup, I want the pen", "pick(cup);", "indy7", "cup"),
+        ("don't pick up the knife yet", "pick(knife);", "indy7", "knife"),
+        ("don't go to the chair, until it is free", "g(chair);", "tello", "chair"),
     ],
 )
 def test_what_is_ruled_out_or_taken_back_is_left_alone(instruction, plan, robot, thing):
@@ -102,8 +122,9 @@ def test_what_is_ruled_out_or_taken_back_is_left_alone(instruction, plan, robot,
         ("I never go to the gym, so do it for me", "g(gym);", "tello"),
         ("if it is red, don't go to the chair", "?p('red')=='no'{g(chair);}", "tello"),
         ("if it is red please do not go to the chair", "?p('red')=='no'{g(chair);}", "tello"),
-        ("don't go to the chair, until it is free", "g(chair);", "tello"),
-        ("don't go to the chair or the table until I say so", "g(table);", "tello"),
+        ("don't go to the chair, until it is free", "d(5);g(chair);", "tello"),
+        ("don't go to the chair or the table until I say so", "d(5);g(table);", "tello"),
+        ("don't pick up the knife until I say so. Okay, pick it up", "pick(knife);", "indy7"),
         ("don't touch the knife and the glass goes in the bin", "pick(glass);place(glass,bin);", "indy7"),
         ("do not touch the dining table; and the glass, to the bin", "pick(glass);place(glass,bin);", "indy7"),
         ("cups: full ones do not touch, empty ones please take", "pick(empty_cup);", "indy7"),
@@ -118,6 +139,16 @@ def test_what_is_ruled_out_or_taken_back_is_left_alone(instruction, plan, robot,
         ("push nothing but the empty jar to the left", "push(empty_jar,left_area);", "indy7"),
         ("nothing should go right except the phone", "push(phone,right_area);", "indy7"),
         ("the phone is mine, don't touch. The plugs beside it you take", "pick(plug);", "indy7"),
+        ("go to the dog, then move away from the dog", "g(dog);mb(100);", "tello"),
+        ("don't move away from the dog", "g(dog);", "tello"),
+        ("go to the chair, but don't get too close to it", "g(chair);", "tello"),
+        ("leave the knife on the tray and take the cup", "pick(knife);place(knife,tray);pick(cup);", "indy7"),
+        ("leave the room by the door", "g(door);", "tello"),
+        ("don't leave the cup, take the pen too", "pick(cup);pick(pen);", "indy7"),
+        ("don't leave the dog alone", "g(dog);", "tello"),
+        ("careful with the knife, put it in the drawer", "pick(knife);place(knife,drawer);", "indy7"),
+        ("hands off the knife, boy; robot, take it", "pick(knife);", "indy7"),
+        ("I don't want the cup, put it in the bin", "pick(cup);place(cup,bin);", "indy7"),
     ],
 )
 def test_what_an_instruction_wants_passes(instruction, plan, robot):
@@ -136,6 +167,24 @@ def test_what_an_instruction_wants_passes(instruction, plan, robot):
         ("fly to the tree without taking pictures", "g(tree);tp();", "tello", "taking a picture"),
         ("don't move or open the gripper, wait", "open();", "indy7", "opening"),
         ("don't close, wait", "close();", "indy7", "closing"),
+        ("don't go down", "ld();", "tello", "landing"),
+        ("please don't come down", "ld();", "tello", "landing"),
+        ("don't descend", "ld();", "tello", "landing"),
+        ("no landing", "ld();", "tello", "landing"),
+        ("abort the landing", "ld();", "tello", "landing"),
+        ("stop landing", "ld();", "tello", "landing"),
+        ("cancel the landing", "ld();", "tello", "landing"),
+        ("abort the takeoff", "tk();", "tello", "taking off"),
+        ("stay on the ground", "tk();", "tello", "taking off"),
+        ("don't land yet, there are people below", "ld();", "tello", "landing"),
+        ("don't move until I say go", "mf(100);", "tello", "moving"),
+        ("don't let go of the cup", "open();", "indy7", "opening"),
+        ("don't drop the glass", "open();", "indy7", "opening"),
+        ("keep holding the cup", "open();", "indy7", "opening"),
+        ("hold on to the cup", "open();", "indy7", "opening"),
+        ("stop descending", "md(50);", "tello", "going down"),
+        ("stop turning", "tc(90);", "tello", "turning"),
+        ("stop moving left", "ml(100);", "tello", "going left"),
     ],
 )
 def test_what_must_not_be_done_at_all_is_not_done(instruction, plan, robot, act):
@@ -157,10 +206,47 @@ def test_what_must_not_be_done_at_all_is_not_done(instruction, plan, robot, act)
         ("why don't you land", "ld();", "tello"),
         ("don't close, home", "open();home();", "indy7"),
         ("in case the light is off don't take a picture; if it's on, two", "tp();", "tello"),
+        ("don't land yet, first take a picture, then land", "tp();ld();", "tello"),
+        ("abort the mission and land", "ld();", "tello"),
+        ("don't go down the corridor, there is a landing pad here", "ld();", "tello"),
+        ("no land", "ld();", "tello"),
+        ("stop and land", "ld();", "tello"),
+        ("don't cancel the landing", "ld();", "tello"),
+        ("don't stop turning", "tc(360);", "tello"),
+        ("don't stay on the ground", "tk();", "tello"),
+        ("stop turning, turn right", "tc(90);", "tello"),
+        ("stop going up, go down", "md(50);", "tello"),
+        ("turn away from the dog", "tc(180);", "tello"),
+        ("don't drop it, put it down gently", "open();", "indy7"),
+        ("no need to hold on to the cup", "open();", "indy7"),
+        ("hold on to the cup for ten seconds, then let it go", "wait(10);open();", "indy7"),
     ],
 )
 def test_what_is_forbidden_in_part_or_ordered_elsewhere_may_be_done(instruction, plan, robot):
     assert ruled_out(instruction, plan, robot) == ""
+
+
+@pytest.mark.parametrize(
+    ("instruction", "plan", "act"),
+    [
+        ("do not land", "ld();", "landing"),
+        ("don't take off, someone is standing over you", "tk();", "taking off"),
+        ("don't land, there are people on the pad, go up", "mu(100);", ""),
+        ("don't hit the child", "mb(100);", ""),
+        ("stay away from the child", "g(child);", ""),  # no skill that a warning may use
+    ],
+)
+def test_of_a_warning_only_acts_are_judged(instruction, plan, act):
+    assert ruled_out(instruction, plan, is_urgent=True) == act
+
+
+def test_a_warning_is_held_against_what_it_forbids():
+    request = PlanRequest(
+        request_id="one", robot_id="drone", robot_model="tello", instruction="do not land", urgency=Urgency.URGENT
+    )
+    checks = instruction_checks(LIBRARY.get("tello"), request)
+    verdicts = [check.feed([SkillCall("ld")], "ld();") for check in checks]
+    assert Verdict.CONTRADICTED in verdicts
 
 
 def test_what_is_ruled_out_stays_so_behind_a_failure():
