@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.language.parser import parse
@@ -42,15 +42,22 @@ _SIDES = r"up(?:wards?)?|down(?:wards?)?|left|right|for(?:ward)?s?|back(?:wards?
 _ORDERS = {
     QuantityKind.LENGTH: re.compile(rf"\b(?:{_SIDES})\b"),
     QuantityKind.ANGLE: re.compile(rf"\b(?:{_SIDES}|turn|rotate|clockwise|anticlockwise)\b"),
-    QuantityKind.TIME: re.compile(r"\b(?:wait|hold|hover|stay|pause|remain)(?:s|ing)?\b[^~]*~"),
+    QuantityKind.TIME: re.compile(
+        r"\b(?:wait|hold|hover|stay|pause|remain)(?:s|ing)?\b[^~]*~|\b(?:land|take ?off)\b in ~"
+    ),
 }
 _NO_ORDER = re.compile(r"(?:an?|one|half an?) (?:sec|second|min|minute|hour)s?|(?!half)\S+ turns?")
 """What may be a manner of speaking, or "a second one", "step two: turn right"."""
 _SAID_AGAIN = re.compile(r"\b(?:so|that's|that is|which is|it's|literally|total|will do|went|measured|other)\b")
-_SIDE_BEFORE = re.compile(rf"\b{SIDE}(?: by)? $")
+_SIDE_BEFORE = re.compile(rf"\b{SIDE}(?: (?:by|about|for|around|roughly))? $")
 _SIDE_BEHIND = re.compile(rf" (?:to (?:the|your) )?{SIDE}\b")
 _ANY_SIDE = re.compile(rf"\b(?:{_SIDES})\b")
 _AXES = (("forward", "back"), ("left", "right"), ("up", "down"))
+_A_SIDE = re.compile(rf"\b{SIDE}\b")
+_A_LITTLE = re.compile(
+    r"\b(?:slight(?:ly)?|an? (?:\w+ )?(?:bit|little|touch|tad|smidge(?:n|on)?|hair|nudge|inch|whisker|fraction|step))\b"
+)
+_SIDE_ALONE_BEHIND = re.compile(rf"{_SIDE_BEHIND.pattern}\s*(?:$|[,.;:!?](?![0-9])|(?:and|then|please)\b)")
 _NO_NOUN = re.compile(r"\s*(?:$|[,.;:!?](?![0-9])|(?:and|then|please)\b)")
 _BARE_ANGLE, _BARE_LENGTH = (1.0,), (1.0, 100.0, 30.48, 2.54, 91.44, 50.0)
 """What a number without a unit may count; a length also steps."""
@@ -69,6 +76,43 @@ _REPEATED = re.compile(
     r"|pattern|shape|spiral|cross|sway|wiggle|shake|nod|dance|rock|swing|at .{1,60} and)\b"
 )
 """Words by which a plan may use an amount more often than the instruction states it."""
+_CLAUSE_ENDS = re.compile(r"[,.;:!?]|\b(?:and|then|but|before|after)\b|(?=\bturn)")
+_TURNS = r"turn|rotat|spin|pivot|yaw|swivel|twist|pan\b|swing|clockwise|face|look|left|right|around"
+_UNSTATED = {
+    QuantityKind.LENGTH: (
+        _ANY_SIDE,
+        re.compile(
+            r"\b(?:lots?|far|ways?|much|long|plenty|max\w*|limit|end|until|till|as|all|away|feet|fe[ae]t|foot|inch\w*|yards?"
+            r"|(?:centi|milli)?m[e\u00e8\u00e9]t\w*|c?ms?|past|through|across|along|over|around|behind|beyond|into|near\w*|clos\w+|reach|be|high"
+            r"|to(?:wards?)? (?!(?:the |your )?(?:left|right|front|side)))\b"
+        ),
+    ),
+    QuantityKind.ANGLE: (
+        re.compile(rf"\b(?:{_TURNS})"),
+        re.compile(
+            r"\b(?:a?round|about|full|fully|circ\w+|spin\w*|twirl|pirouette|w?hole|complete\w*|entire\w*|all|every\w*|laps?"
+            r"|rotat\w+|sixty|once|tour|deg\w*|until|till|to(?:wards?)? (?!(?:the |your )?(?:left|right|side)))\b"
+        ),
+    ),
+    QuantityKind.TIME: (
+        re.compile(r"\b(?:wait|hold|hover|stay|pause|remain|hang|rest)(?:s|ing)?\b"),
+        re.compile(r"\b(?:while|moments?|long\w*|ages|until|till|as|all|se[ck]\w*|min\w*|hours?|odd)\b"),
+    ),
+}
+"""Of each kind: words of an order, and words by which its amount may be large, or is stated but not read."""
+_MOST = {QuantityKind.LENGTH: (200.0, 100.0), QuantityKind.ANGLE: (180.0, 45.0), QuantityKind.TIME: (10.0, 10.0)}
+"""What a plan may make of an order without an amount, and of one for a little."""
+_BARE = {QuantityKind.LENGTH: _BARE_LENGTH, QuantityKind.ANGLE: (1.0, 90.0, 360.0), QuantityKind.TIME: (1.0, 60.0)}
+_STEPS = re.compile(r" steps?\b(?! of|[:.])", re.IGNORECASE)
+_STEP_CM = 50.0
+"""Of "three steps"; a plan may make half of it, or twice as much."""
+_UP_TO = re.compile(
+    r"\b(?:climb|ris|ascen|up|take ?off|lift|higher)[^,.;]{,12} to (?:an? (?:height|altitude) of )?(?:about )?$"
+)
+_START_HEIGHT_CM = 100.0
+"""From "climb to 2 m" a plan may take off what the robot is thought to be at already."""
+_RANGE = re.compile(r" (?:or|to|or maybe|or perhaps) | ?[-\u2013] ?")
+_A_SECOND, _A_SECOND_S = re.compile(r"a sec(?:ond)?"), (1.0, 5.0)
 _VAGUE = ((_LITTLE, (20.0, 30.0, 50.0, 15.0)), (_LOT, (200.0, 300.0)))
 
 
@@ -98,6 +142,23 @@ class _Use:
         return (self.value * n for n in self.rounds)
 
 
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """An amount that an instruction leaves open: "two or three metres".
+
+    Attributes:
+        stated: What stands for all of it.
+        least: In the unit of its kind.
+        most: The same.
+        side: The only one that it is for; empty if it is for all.
+    """
+
+    stated: Quantity
+    least: float
+    most: float
+    side: str = ""
+
+
 @dataclass(slots=True)
 class AmountCheck:
     """Follows one plan call by call.
@@ -111,6 +172,7 @@ class AmountCheck:
     instruction: str
     problem: str = field(default="", init=False)
     _stated: tuple[Quantity, ...] = field(init=False)
+    _ranges: tuple[_Range, ...] = field(init=False)
     _lengths_cm: set[float] = field(init=False)
     _sides: dict[Quantity, str] = field(init=False)
     _words: str = field(init=False)
@@ -122,7 +184,8 @@ class AmountCheck:
     def __post_init__(self) -> None:
         stated = quantities(self.instruction)
         self._words = _between(self.instruction, stated).lower()
-        self._stated = _without_corrected(self.instruction, stated)
+        stated = (*_with_steps(self.instruction, _without_corrected(self.instruction, stated)),)
+        self._stated, self._ranges = _with_ranges(self.instruction, stated)
         self._lengths_cm = {size for kind, size in self._units() if kind is QuantityKind.LENGTH} or {1.0}
         self._sides = {q: _side_of(self.instruction, q) for q in self._stated}
 
@@ -133,8 +196,6 @@ class AmountCheck:
             calls: Of the statement.
             text: The statement in MiniSpec; numbers in its conditions and texts count as used, too.
         """
-        if not self._stated:
-            return Verdict.EXPLAINED
         for use in self._uses(_nodes(text), (1,)):
             self._used.append(use)
             if not (self._is_explained(use) or self._is_default(use) or self._is_part(use)) or self._is_surplus(use):
@@ -191,9 +252,24 @@ class AmountCheck:
         for argument, value in zip(skill.arguments, arguments, strict=False):
             unit = UNIT.get(argument.unit)
             if unit is not None and isinstance(value, Number):
-                yield _Use(name, unit[0], value.value * unit[1], value.value, _side_of_effect(skill.effect), rounds)
+                use = _Use(name, unit[0], value.value * unit[1], value.value, _side_of_effect(skill.effect), rounds)
+                yield self._in_range(use)
             else:
                 yield from self._uses((value,), rounds)
+
+    def _in_range(self, use: _Use) -> _Use:
+        """Returns the use; of an amount within a range, one of the amount that stands for it."""
+        if any(
+            q.kind is use.kind and self._sides[q] in ("", use.side) and _is_among(use.value, (q.value,))
+            for q in self._stated
+        ):
+            return use
+        for one in self._ranges:
+            if one.stated.kind is use.kind and (not one.side or use.side in ("", one.side)):
+                for rounds in (use.rounds[-1], 1):
+                    if one.least - 0.6 <= use.value * rounds <= one.most + 0.6:
+                        return replace(use, value=one.stated.value / rounds)
+        return use
 
     def _units(self) -> Iterator[tuple[QuantityKind, float]]:
         """Yields the units of the robot's arguments."""
@@ -264,26 +340,48 @@ class AmountCheck:
 
     def _unlike_bare(self) -> list[_Use]:
         """Returns uses where another number, without a unit, stands directly behind the turn or the side."""
-        if any(q.kind is not QuantityKind.COUNT for q in self._stated) or _TAKEN_BACK.search(self._words):
+        if _TAKEN_BACK.search(self._words):
             return []
         found = []
-        for q in self._stated:
-            before, behind = _around(self.instruction, q)
-            turn = TURN_BEFORE.search(before)
-            match = turn or _SIDE_BEFORE.search(before)
-            if match is None or not _NO_NOUN.match(behind) or (turn and q.value < _LEAST_BARE_ANGLE):
-                continue
-            kind = QuantityKind.ANGLE if turn else QuantityKind.LENGTH
-            uses = [use for use in self._used if use.kind is kind and match.lastgroup in (None, use.side)]
-            values = [*(value for use in uses for value in use.values), sum(use.value * use.rounds[-1] for use in uses)]
-            meant = [q.value * factor for factor in (_BARE_ANGLE if turn else _BARE_LENGTH)]
-            if not any(_is_among(value, meant) for value in values):
+        for q in (q for q in self._stated if q.kind is QuantityKind.COUNT):
+            kinds, sides = self._bare(q)
+            uses = [use for use in self._used if use.kind in kinds and (not sides or use.side in sides)]
+            by_kind = [[use for use in uses if use.kind is kind] for kind in kinds]
+            sums = [(same[0].kind, sum(use.value * use.rounds[-1] for use in same)) for same in by_kind if same]
+            values = [*((use.kind, value) for use in uses for value in use.values), *sums]
+            if not any(_is_among(value, (q.value * factor for factor in kinds[kind])) for kind, value in values):
                 found += uses[:1]
         return found
 
+    def _bare(self, q: Quantity) -> tuple[dict[QuantityKind, tuple[float, ...]], set[str]]:
+        """Returns what a number without a unit may count, by kind, and the sides that it stands by."""
+        before, behind = _around(self.instruction, q)
+        turn, side = TURN_BEFORE.search(before), _SIDE_BEFORE.search(before)
+        side_behind = _SIDE_ALONE_BEHIND.match(behind)
+        sides = {match.lastgroup or "" for match in (turn, side, side_behind) if match} - {""}
+        if not ((side_behind and q.value > 1) or ((turn or side) and _NO_NOUN.match(behind))):
+            return {}, sides
+        is_turn = q.value >= _LEAST_BARE_ANGLE and (turn or (not side and sides & {"left", "right"}))
+        kinds: dict[QuantityKind, tuple[float, ...]] = {QuantityKind.ANGLE: _BARE_ANGLE} if is_turn else {}
+        return (kinds if turn else kinds | {QuantityKind.LENGTH: _BARE_LENGTH}), sides
+
     def _is_default(self, use: _Use) -> bool:
+        if not self._own(use.kind):
+            return use.value <= self._most(use)
         vague = (number for words, numbers in _VAGUE if words.search(self._words) for number in numbers)
-        return _is_among(use.value, (*_DEFAULTS[use.kind], *vague)) or not self._own(use.kind)
+        return _is_among(use.value, (*_DEFAULTS[use.kind], *vague))
+
+    def _most(self, use: _Use) -> float:
+        """Returns how much a plan may make of what the instruction orders without an amount."""
+        order, unread = _UNSTATED[use.kind]
+        clauses = [clause for clause in _CLAUSE_ENDS.split(self._words) if order.search(clause)]
+        by_side = [clause for clause in clauses if use.side in {m.lastgroup for m in _A_SIDE.finditer(clause)}]
+        most, little = _MOST[use.kind]
+        clauses = by_side or clauses
+        if not clauses or unread.search(self._words):
+            return math.inf
+        counted = (n * factor for n in self._own(QuantityKind.COUNT) for factor in _BARE[use.kind])
+        return max((*(little if _A_LITTLE.search(clause) else most for clause in clauses), *counted)) + 0.6
 
     def _runs(self, kind: QuantityKind) -> Iterator[tuple[float, Sequence[_Use]]]:
         """Yields the stated amounts that calls of a skill, one behind the other, make together, with these calls."""
@@ -332,7 +430,7 @@ class AmountCheck:
         """Whether an amount is not only talk: "hang on a sec", "one turn of 30 degrees"."""
         before, behind = self.instruction[: q.start].lower(), self.instruction[q.end :].lower()
         said = self.instruction[q.start : q.end].lower()
-        if _NO_ORDER.fullmatch(said) or behind.startswith(" of ") or behind[:1].isalpha():
+        if _NO_ORDER.fullmatch(said) or _STEPS.search(said) or behind.startswith(" of ") or behind[:1].isalpha():
             return False
         is_order = _ORDERS[q.kind].search(f"{before[-25:]}~{behind[:25]}") is not None
         return is_order or any(use.kind is q.kind for use in self._used)
@@ -351,6 +449,34 @@ def _without_corrected(instruction: str, stated: Sequence[Quantity]) -> tuple[Qu
         and not _TAKEN_BACK.search(instruction[two.end :].lower())
     }
     return tuple(q for q in stated if q not in corrected)
+
+
+def _with_steps(instruction: str, stated: Iterable[Quantity]) -> Iterator[Quantity]:
+    """Yields the amounts, numbers of steps as lengths."""
+    for q in stated:
+        steps = _STEPS.match(instruction, q.end) if q.kind is QuantityKind.COUNT else None
+        yield replace(q, kind=QuantityKind.LENGTH, value=_STEP_CM * q.value, end=steps.end()) if steps else q
+
+
+def _with_ranges(instruction: str, stated: Sequence[Quantity]) -> tuple[tuple[Quantity, ...], tuple[_Range, ...]]:
+    """Returns the amounts, of two that are the ends of a range the upper one alone, and the ranges."""
+    lower_ends, ranges = set(), []
+    for one, two in itertools.pairwise(stated):
+        unit = re.findall(r"[a-z]+|.", instruction[two.start : two.end].lower())[-1]
+        factor = 1.0 if one.kind is two.kind else UNIT.get(unit, (two.kind, _STEP_CM))[1]
+        is_range = two.kind is not QuantityKind.COUNT and one.kind in (two.kind, QuantityKind.COUNT)
+        if is_range and _RANGE.fullmatch(instruction[one.end : two.start].lower()) and one.value * factor < two.value:
+            lower_ends.add(one)
+            ranges.append(_Range(two, one.value * factor, two.value, _side_of(instruction, two)))
+    for q in stated:
+        said = instruction[q.start : q.end].lower()
+        if _UP_TO.search(_around(instruction, q)[0]) and q.kind is QuantityKind.LENGTH:
+            ranges.append(_Range(q, q.value - _START_HEIGHT_CM, q.value, "up"))
+        elif _A_SECOND.fullmatch(said):
+            ranges.append(_Range(q, *_A_SECOND_S))
+        elif q.kind is QuantityKind.LENGTH and _STEPS.search(f" {said}"):
+            ranges.append(_Range(q, q.value / 2 + 1.0, q.value * 2, _side_of(instruction, q)))
+    return tuple(q for q in stated if q not in lower_ends), tuple(ranges)
 
 
 def _around(instruction: str, q: Quantity) -> tuple[str, str]:

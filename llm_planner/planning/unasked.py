@@ -2,7 +2,8 @@
 """Motions of which an instruction says nothing: a plan that lands where nobody speaks of the ground has guessed.
 
 For a model that was taught English orders only, and writes a plan for whatever it is told ("a la derecha", "para").
-Each kind of motion has words without which nobody orders it: they are many, so that what passes may still be wrong.
+Each kind of motion has words without which nobody orders it, or their beginnings: they are many, so that what passes
+may still be wrong.
 Not judged are warnings, which leave the motion to the robot, and instructions with a word that may be a misspelled one.
 """
 
@@ -28,6 +29,7 @@ _DOWN = (
 _GROUND = (
     r"land|down|ground|floor|touch|settle|sit|park|rest|stop|perch|dock|deck|home|base|finish|done|end|pad|put|set|low|alight"
     r"|off|bed|roost|nest|earth|grass|feet|foot|sleep|enough|call it|day|d(?:awn|oon)|firma|tarmac|pose|air|bring|peace"
+    r"|descen|lend"
 )
 _AIR = (
     r"off|up|air|ris(?:e|ing)|launch|lift|start|fly|flight|go|leave|hover|wake|take|get|climb|ascen|begin|sky|jump|hop|wing|spin"
@@ -68,7 +70,7 @@ class UnaskedCheck:
         for call in calls if self._is_judged else ():
             skill = self.model.skill(call.name)
             act, words = ("", "") if skill is None else _act(skill.effect)
-            if act and not re.search(words, self._said):
+            if act and not re.search(rf"\b(?:{words})", self._said):
                 self.problem = f"the instruction says nothing of {act}"
                 return Verdict.CONTRADICTED
         return Verdict.EXPLAINED

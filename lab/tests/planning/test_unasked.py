@@ -35,6 +35,8 @@ def unasked(instruction, plan):
         ("say it is time, and then do it again", "l('it is time');ld();", "landing"),
         ("two metres ahead, then a picture", "mf(200);mu(50);tp();", "going up"),
         ("a picture of the door", "?s(door){o(door);tp();mr(100);}", "going right"),
+        ("go to the chair", "g(chair);ld();", "landing"),
+        ("go forward slowly", "mf(100);md(50);", "going down"),
     ],
 )
 def test_nobody_speaks_of_it(instruction, plan, act):
@@ -51,6 +53,8 @@ def test_nobody_speaks_of_it(instruction, plan, act):
         ("a foot to the left, and back again", "ml(30);mr(30);"),
         ("dip slightly, then undo the dip", "md(30);mu(30);"),
         ("settle on the grass", "ld();"),
+        ("go lower, then upwards", "md(50);mu(50);"),
+        ("landing time", "ld();"),
         ("chocks away", "tk();"),
         ("fly rgiht a metre", "mr(100);"),
         ("please lannd", "ld();"),
