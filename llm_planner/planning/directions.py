@@ -16,7 +16,7 @@ from llm_planner.core.skill import SkillCall
 from llm_planner.planning.limits import DEFAULT_LIMITS
 from llm_planner.planning.quantities import NUMBER_WORDS
 from llm_planner.planning.verdict import Verdict
-from llm_planner.robots.effect import Approach, GoTo, Land, Orient, Scan, Translate, Turn
+from llm_planner.robots.effect import Approach, GoTo, Land, Orient, Scan, TakeOff, Translate, Turn
 from llm_planner.robots.model import RobotModel
 
 
@@ -41,11 +41,23 @@ _OPPOSITE = {
 }
 _AXES = ((Side.FRONT, Side.BACK), (Side.LEFT, Side.RIGHT), (Side.UP, Side.DOWN))
 
+
+def _not_behind(words: str) -> str:
+    """Returns a pattern that matches where none of these words, which commas separate, stands before."""
+    return "".join(rf"(?<!\b{each} )" for each in words.split(","))
+
+
+_IS_A_SIDE = _not_behind("the,your,turn,swing,spin,rotate,veer")  # of what stands behind these
+_IS_A_WAY = _IS_A_SIDE + _not_behind(
+    "from,on,go,move,fly,step,steps,slide,look,cm,m,metre,metres,meter,meters,foot,feet,degrees"
+)
 _NOT_A_SIDE = re.compile(
-    r"\bright (?=(?:now|away|there|here|behind|above|below|under|over|in|at|on|beside|next|up|into|onto|where|then)\b)"
+    rf"{_IS_A_SIDE}\bright (?=(?:now|there|here|behind|above|below|under|over|in|on|beside|next|up|into|onto|where)\b)"
+    rf"|\bright (?=away\b)|{_IS_A_WAY}\bright (?=(?:at|then)\b)"
     r"|\b(?:all right|alright|you re right|that s right"
     r"|(?:is|are|s|been|be|just|only|got|have|has|what|who) left\b(?! of)"
-    r"|left (?:over|behind|in|on|my|his|her|their|our|it|the)\b|straight up(?= [,;:.!?]| *$)|right angles?\b"
+    rf"|{_IS_A_WAY}left (?:over|behind|in|on|my|his|her|their|our|it|the)\b"
+    r"|straight up(?= [,;:.!?]| *$)|right angles?\b"
     r"|give (?:me|us) back\b|at the back\b(?! of you\b)|back (?:door|gate|yard|garden|wall|room|seat|row)s?\b)"
 )
 _UNIT = r"(?:cm|centimet(?:re|er)s?|met(?:re|er)s?|m|feet|foot|ft|yards?|yd)"
@@ -71,8 +83,8 @@ _PLACES = {  # words for where something is, or comes from
     Side.LEFT: r"left|port|lefthand|(?:nine|9) o clock|your (?:nine|9)",
     Side.RIGHT: r"right|starboard|righthand|(?:three|3) o clock|your (?:three|3)",
     Side.FRONT: r"front|ahead|before you|(?:twelve|12) o clock",
-    Side.BACK: r"behind|rear|(?:your|ur|the|in) back|^back ?side|back of (?:you|u)|back(?:wards|ing) into|(?:six|6) o clock"
-    r"|your (?:six|6)|tail",
+    Side.BACK: r"behind|rear|(?:your|ur|the|in) back|^back ?side|back of (?:you|u)|back(?:wards|ing) into"
+    r"|(?:six|6) o clock|your (?:six|6)|tail",
     Side.UP: r"above|overhead|over (?:you|us|there)|ceiling|roof|top|up there|sky|(?:on|onto|over) (?:your|our) heads?"
     r"|(?<=from )up|out from (?:under(?:neath)?|beneath|below)",
     Side.DOWN: r"(?<!out from )(?:below|beneath|underneath|under)|(?<=from )down|floor|ground|bottom|underside",
@@ -91,9 +103,7 @@ _TO = (
     r"(?:to )?(?:the |your |a )?(?:(?!from |on |by |at |in )\w+ )?"
 )
 _OF_A_THING = r"(?:come|drop|jump|roll|run|slide|swing|tilt)"  # verbs that say what things do, too: "bikes come left"
-_OTHERS = "".join(
-    f"(?<!{words} )" for words in ("will", "would", "might", "may", "could", "going to", "about to", "wants to")
-)
+_OTHERS = _not_behind("will,would,might,may,could,going to,about to,wants to")
 _CLAUSE, _CLAUSE_END = r"(?:^|[,;:.!?] )", r"(?= *(?:[,;:.!?]|$))"
 _ORDER = (
     rf"(?:{_OTHERS}\b(?!{_OF_A_THING}\b){_MOVE}"
@@ -103,23 +113,33 @@ _ASIDE = r"(?:aside|sideways|out of (?:(?:the|its|his|her|their|my|our) way|here
 _SOME = rf"(?:(?:(?:an?|{'|'.join(sorted(NUMBER_WORDS))}|of|and|point|\d+) )+(?:{_UNIT}|steps?)|\d+(?:m|cm|ft))"
 _TO_SIDE = r"(?:to (?:the |your )?)?(?:left|right)(?: hand)?(?: side)?\b"
 _TO_FLOOR = r"(?:down )?(?:on|to|onto) (?:the )?(?:ground|floor)\b"
+_KEEP = r"(?:keep|stay|bear|hard|sharp) (?:to (?:the |your )?)?"
+_CALL = r"(?:no|hey|now|please|quick(?:ly)?|hurry|[,;:.!])"  # beside a side that is all that is said
 _ORDERED = re.compile(
-    rf"{_ORDER} {_TO}(?:left|right|ahead|front(?! of))\b|\b(?:left|right) (?:now|you go)\b"
+    rf"^(?:{_CALL} )*(left|right) (?:(?:[,;:.!]|\1) )*(?=go \1\b)"
+    rf"|{_ORDER} {_TO}(?:left|right|ahead|front(?! of))\b|\b(?:left|right) (?:now|you go)\b"
     rf"|(?:(?:{_ORDER} {_ASIDE}|{_OTHERS}\bevade)(?: now| quick(?:ly)?)? (?:{_SOME} )?"
-    rf"|{_CLAUSE}(?:quick(?:ly)?|hurry(?: up)?|go|move|dodge)(?: [,;:.!])? {_SOME} (?!to your ))"
+    rf"|{_CLAUSE}(?:quick(?:ly)?|hurry(?: up)?|go|move|dodge)(?: [,;:.!])? {_SOME} (?!to your )"
+    rf"|(?:{_CLAUSE}|\b(?:and|then|now|please|quick|quickly|must|just) ){_KEEP})"
     rf"{_TO_SIDE}(?:{_CLAUSE_END}|(?= (?:and|then|now|quick(?:ly)?|please|before|because)\b))"
     rf"|^(?:{_MOVE} {_ASIDE} , to (?:the |your )?|{_SOME} (?:to (?:the |your ))?)(?:left|right)$"
-    r"|\b(?:(?:get|go|come|move|fly) down|land) (?:on|to|onto) (?:the )?(?:ground|floor)\b"
-    rf"|(?:{_CLAUSE}|\b(?:now|please|quick|quickly|must) )(?:drop|descend|duck|dive|sink) {_TO_FLOOR}"
+    r"|\b(?:(?:get|go|come|move|fly) down|land(?: it)?|(?:set|put|bring) it down) "
+    r"(?:on|to|onto) (?:the )?(?:ground|floor)\b"
+    rf"|(?:{_CLAUSE}|\b(?:now|please|quick|quickly|must) )(?:drop|descend|duck|dive|sink|get|go) {_TO_FLOOR}"
 )
 _MAY_BE_ORDERED = re.compile(  # or where the threat is: "get out of there, to your left"
     rf"{_ORDER} {_ASIDE}(?: ,)? (?:{_SOME} )?{_TO_SIDE}|{_ORDER} , (?:{_SOME} )?{_TO_SIDE}{_CLAUSE_END}"
     rf"|{_CLAUSE}{_SOME} {_TO_SIDE}{_CLAUSE_END}|\band (?:drop|descend) {_TO_FLOOR}"
+    rf"|^(?:(?:{_CALL}|left|right) )*(?:to the )?(?:left|right)(?: {_CALL})*$"
 )
+_URGENT_WAYS = _WAYS | {
+    Side.UP: rf"{_WAYS[Side.UP]}|take off|off the (?:ground|floor)",
+    Side.DOWN: rf"{_WAYS[Side.DOWN]}|{_OTHERS}land|(?:get|go) (?:on|to) (?:the )?(?:ground|floor)",
+}
 _FORBIDDEN = re.compile(
     r"(?<!if you )(?<!if you do )(?<!unless you )(?<!if )(?<!or )\b(?:not|don t|dont|never|cannot|can t|mustn t) "
-    rf"(?:you |ever |even |just |please |dare |try |to )*(?:{_MOVE} {_TO})?(?:{'|'.join(_WAYS.values())})\b"
-    r"(?! (?:than|so|as|too)\b)"
+    rf"(?:you |ever |even |just |please |dare |try |to )*(?:{_MOVE} {_TO}|{_KEEP})?"
+    rf"(?:{'|'.join(_URGENT_WAYS.values())})\b(?! (?:than|so|as|too)\b)"
 )
 _FROM = r"\bfrom (?:the |your |its |my |our |over )*(?:(?!here |there )\w+ )?(?:{words})\b"
 _RETREAT = re.compile(  # "back up" may be a climb
@@ -135,7 +155,12 @@ _REVERSED = re.compile(
     r"|(?:turn|spin) (?:a ?)?round (?:and )?(?:\w+ )?back|(?:turn|spin) on (?:the|your) heels?"
     rf"|(?:forwards?|back(?:wards?)?|behind|up|down|{_UNIT}) again)\b"
 )
+_NO_SIDE = r"(?!(?:\w+ )?(?:left|right|front|back|behind|above|below|up|down|ahead|ceiling|floor|ground)\b)"
 _NOT_REVERSED = re.compile(  # "do not land"
+    rf"^(?:(?:no(?= [,;:.!]| {_MOVE}\b)|actually|sorry|well|oh|er|um|uh|please|[,;:.!]) )+|(?: [,;:.!])? sorry$"
+    r"|\bnot (?:too|so|that|very) (?:fast|quick(?:ly)?|slow(?:ly)?|hasty|hard|close|much|rough(?:ly)?|loud)\b"
+    rf"|\b(?:avoid|away from|around) (?:the|that|this|my|an?) {_NO_SIDE}\w+"
+    rf"|^(?:\w+ ){{1,3}}(?:forwards?|back(?:wards?)?|up|down) again(?: please)?$|"
     rf"\b{_MOVE} away (?:{_SOME} )?(?:to (?:the |your )?)?(?:left|right)\b"
     r"|\bno (?:rush|hurry|worries|problem|stress|pressure|panic)\b"
     r"|(?<!\bi )(?<!you )(?<!we )(?<!they )\b(?:do not|don t|dont|never)(?: (?!(?:"
@@ -143,6 +168,14 @@ _NOT_REVERSED = re.compile(  # "do not land"
     + r"|that|this|it|one|so|do|don|dont|never|you|me|mean|mind|bother|want|like|think|say|way|side|other|opposite"
     rf"|not|no|instead|wrong|rather|a?round|again|back|same|avoid|reverse|return|undo)\b)\w+){{1,8}}{_CLAUSE_END}"
 )
+_CORRECTED = [  # "right, sorry, left" is left
+    re.compile(
+        rf"\b(?:to the )?{side.value}(?:wards?)?\b(?: (?:by|about|{_SOME}))*(?: [,;:.!])*"
+        r"(?: (?:wait|oh|ah|er|um)(?: [,;:.!])*)*(?: (?:no|sorry|actually|i mean|i meant|or rather)(?: [,;:.!])*)+"
+        rf"(?= (?:go |turn |fly |move )?(?:to the )?(?:{_SOME} )?{other.value}(?:wards?)?\b)"
+    )
+    for side, other in _OPPOSITE.items()
+]
 _COMING = re.compile(
     r"\b(?:com(?:es|ing)|approach(?:es|ing)|fall(?:s|ing)|fl(?:ies|ying)|(?:watch|look|mind) out|careful)\b"
 )
@@ -150,10 +183,17 @@ _LOOKED_AT = re.compile(  # "a picture from the left": where to be
     r"\b(?:pictures?|photos?|photograph(?:s|ed)?|pics?|shots?|shoot|snap|looks?|see(?! you)|seen|view|film|take|scan"
     r"|inspect|check)\b"
 )
+_ALONG = r"(?:push|slide|shove|shift|move|put|place|nudge|bring|set|carry|lay|drag)"
+_ANY = r"(?!is |are |s |if |to )\w+ "
+_THING = rf"(?!that |which |on |in |at |from |of |by |out |left |right ){_ANY}"
 _PUT = re.compile(  # where an arm is to bring something, or itself
-    r"\b(?:push|slide|shove|shift|move|put|place|nudge|bring|set|carry|lay|drag) (?:(?!is |are |s |if |to )\w+ ){0,6}"
-    rf"to (?:the |your )?(left|right)(?: hand)?(?: side| area)?\b(?:{_CLAUSE_END}|(?= (?:and|then|please)\b))"
+    rf"(?:(?:\b{_ALONG} (?:{_ANY}){{0,6}}to|\b(?:put|place|set|lay) (?:{_THING}){{1,4}}(?:on|in|at|into)"
+    rf"|^(?=[^,;:.!?]*$)(?:{_THING}){{1,4}}to) (?:the |your )?"
+    rf"|(?:{_CLAUSE}|\b(?:and|then|please) )(?:go|{_ALONG}) (?:{_THING}){{0,4}}(?<!the )(?<!your ))"
+    rf"(left|right)(?: hand)?(?: side| area)?\b(?:{_CLAUSE_END}|(?= (?:and|then|please)\b))"
 )
+_LEG = rf"{_MOVE} (?:to the )?(left|right)(?: {_SOME}| by {_SOME}| \d+ degrees)?"
+_TWO_LEGS = re.compile(rf"^(?:please )?{_LEG}(?: ,)? (?:and then|and|then) {_LEG}(?: please)?$")
 _OTHER_AREA = {"left": "right_area", "right": "left_area"}
 _MAY_BE_A_SIDE = re.compile(r"\b(?:write|wright|rite|reich|ri(?:hgt|gth)|lefft|swap|trade)\b")
 """Sides as they are misheard or mistyped."""
@@ -164,7 +204,8 @@ def _patterns(words: dict[Side, str], form: str = r"\b(?:{words})\b") -> dict[Si
 
 
 _WARNING = re.compile(_FROM.replace("{words}", "|".join(_PLACES.values())))
-_NAMED, _MENTIONED, _WARNED_OF = _patterns(_WAYS), _patterns(_PLACES), _patterns(_PLACES, _FROM)
+_NAMED, _URGENTLY_NAMED = _patterns(_WAYS), _patterns(_URGENT_WAYS)
+_MENTIONED, _WARNED_OF = _patterns(_PLACES), _patterns(_PLACES, _FROM)
 
 
 @dataclass(slots=True)
@@ -190,6 +231,7 @@ class DirectionCheck:
     _is_side_named: bool = field(default=False, init=False)
     _named: frozenset[Side] = field(init=False)
     _is_reversed: bool = field(init=False)
+    _legs: list[Side] = field(init=False)
     _wrong_area: str | None = field(default=None, init=False)
     _is_turned: bool = field(default=False, init=False)
     _gone: dict[tuple[bool, Side], float] = field(default_factory=dict, init=False)
@@ -201,12 +243,17 @@ class DirectionCheck:
         if put and len({*re.findall(r"\b(?:left|right)\b", text)}) == 1 and not _MAY_BE_A_SIDE.search(text):
             self._wrong_area = _OTHER_AREA[put[1]]
         text = _NOT_A_SIDE.sub(" ", text)
+        named = _URGENTLY_NAMED if self.is_urgent else _NAMED
         is_down = _NAMED[Side.DOWN].search(text)
         text = _RETREAT.sub(lambda found: found[0] if is_down and found[1] else f"retreat{found[1] or ''}", text)
-        forbidden = _sides(_NAMED, " , ".join(_FORBIDDEN.findall(text)))
+        forbidden = _sides(named, " , ".join(_FORBIDDEN.findall(text)))
         text = _FORBIDDEN.sub(" ", text)
+        for corrected in () if self.is_urgent else _CORRECTED:
+            text = corrected.sub("", text)
         told = _ORDERED.sub(" ", text)  # where something is, or comes from
-        self._named = _sides(_NAMED, _WARNING.sub(" ", text))
+        self._named = _sides(named, _WARNING.sub(" ", text))
+        legs = _TWO_LEGS.match(text)
+        self._legs = [*map(Side, legs.groups())] if legs else []
         is_ordered = self.is_urgent and told != text
         self._is_reversed = _REVERSED.search(_NOT_REVERSED.sub(" ", text)) is not None and not is_ordered
         if self.is_urgent:
@@ -243,7 +290,7 @@ class DirectionCheck:
             if self._comes_nearer(call) if self.is_urgent else is_nearer:
                 self.problem = f"{_said(call)} goes to the side that the instruction warns of"
                 return Verdict.CONTRADICTED
-            if (not is_way_back and self._is_other_way(side)) or self._is_wrong_area(call):
+            if (not is_way_back and self._is_other_way(side or self._height(call))) or self._is_wrong_area(call):
                 self.problem = f"{_said(call)} goes another way than the instruction says"
                 return Verdict.CONTRADICTED
         return Verdict.EXPLAINED
@@ -293,11 +340,19 @@ class DirectionCheck:
         """Whether the instruction orders the opposite direction only, and has no word that turns it round."""
         if side is None or self.is_replan or self._is_reversed:
             return False
+        if self._legs and side in (Side.LEFT, Side.RIGHT):
+            return self._legs.pop(0) is not side
         return _OPPOSITE[side] in self._named and side not in self._named
 
     def _is_wrong_area(self, call: SkillCall) -> bool:
         """Whether a call of an arm ends on the other side of the only one that something is ordered to."""
         return self._wrong_area in call.arguments[-1:] and not self.is_replan and not self._is_reversed
+
+    def _height(self, call: SkillCall) -> Side | None:
+        """Returns which way a landing or a take-off goes, in an emergency only: people have many words for them."""
+        skill = self.model.skill(call.name) if self.is_urgent else None
+        effect = skill.effect if skill else None
+        return Side.DOWN if isinstance(effect, Land) else Side.UP if isinstance(effect, TakeOff) else None
 
     def _side(self, call: SkillCall) -> tuple[bool, Side | None]:
         """Returns whether a call moves the robot from where it is, and which way it goes or turns."""

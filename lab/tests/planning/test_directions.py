@@ -62,6 +62,13 @@ def is_contradicted(instruction, plan, *, is_urgent=False, model=TELLO):
         ("get out of there the left wall is falling", "ml(150);"),
         ("move aside to the left, a forklift from the left", "ml(150);"),
         ("the tiles drop to the floor", "md(50);"),
+        ("From the left it comes a moto without brakes!", "ml(150);"),
+        ("car to your right there", "mr(150);"),
+        ("car left!", "ml(100);"),
+        ("left side!", "ml(100);"),
+        ("don't keep left", "ml(100);"),
+        ("do not land", "ld();"),
+        ("flames go to the floor", "ld();"),
     ],
 )
 def test_an_emergency_is_never_approached(instruction, plan):
@@ -77,6 +84,11 @@ def test_an_emergency_is_never_approached(instruction, plan):
         ("quick, two metres to your left, a car!", "ml mr"),
         ("two metres left, a hole", "ml mr"),
         ("stop and drop to the floor", "mu md"),
+        ("left!", "ml mr"),
+        ("right right right", "ml mr"),
+        ("no no left left", "ml mr"),
+        ("quick left", "ml mr"),
+        ("to the left!", "ml mr"),
     ],
 )
 def test_a_side_that_is_ordered_or_the_threats_is_not_gone_to_nor_its_opposite(instruction, skills):
@@ -132,6 +144,15 @@ def test_a_replan_may_go_another_way_than_the_instruction_says():
         ("a truck on your left and a forklift on your right", "mb(150);"),
         ("get out from under it", "md(50);"),
         ("land on the floor!", "ld();"),
+        ("land it on the floor", "ld();"),
+        ("set it down on the ground", "ld();"),
+        ("get on the floor", "ld();"),
+        ("go to ground", "ld();"),
+        ("land!", "ld();"),
+        ("do not land", "mu(100);"),
+        ("the plane will land on your left", "mu(100);"),
+        ("keep left, a car from the right", "ml(100);"),
+        ("left!", "mb(100);"),
         ("drop to the floor, there is smoke", "ld();"),
         ("back side one trolley is coming fast", "mf(100);"),
         ("there are flames at the back of you", "mf(100);"),
@@ -208,6 +229,24 @@ def test_the_authors_take_a_way_out_where_there_is_one():
         ("go two metres to the left", "mr(200);"),
         ("fly back two metres", "mf(200);"),
         ("move a metre further down", "mu(100);"),
+        ("turn right then go forward", "tu(90);mf(100);"),
+        ("turn right now", "tu(90);"),
+        ("turn right at the door", "tu(90);"),
+        ("turn left in the hall", "tc(90);"),
+        ("go left over the table", "mr(100);"),
+        ("no, go left", "mr(100);"),
+        ("actually, turn left", "tc(90);"),
+        ("go left, not too fast", "mr(100);"),
+        ("go left, avoid the chair", "mr(100);"),
+        ("turn left, away from the window", "tc(90);"),
+        ("go left around the table", "mr(100);"),
+        ("go up again", "md(50);"),
+        ("go right, sorry, left", "mr(100);"),
+        ("turn left, I mean right", "tu(90);"),
+        ("go left 2 metres, sorry, right 2 metres", "ml(200);"),
+        ("turn left and fly right", "tc(90);ml(100);"),
+        ("turn left and fly right", "tu(90);ml(100);"),
+        ("go left then turn right", "mr(100);tu(90);"),
     ],
 )
 def test_the_other_way_round_is_a_contradiction(instruction, plan):
@@ -265,6 +304,17 @@ def test_the_other_way_round_is_a_contradiction(instruction, plan):
         ("looking up hurts: come deeper 60 cm", "md(60);"),
         ("go on to the rack, and if no book is in sight, come back four feet", "g(rack);mb(122);"),
         ("turn right, go two metres, picture, two metres back", "tc(90);mf(200);tp();mb(200);"),
+        ("turn right then go left", "tc(90);ml(100);"),
+        ("turn right then left", "tc(90);tu(90);"),
+        ("go 2 metres right then 1 metre left", "mr(200);ml(100);"),
+        ("turn right at the door then left at the window", "tc(90);tu(90);"),
+        ("right then, turn left", "tu(90);"),
+        ("go left, sorry, right", "mr(100);"),
+        ("turn left, I mean right", "tc(90);"),
+        ("up one metre, um, down one metre", "mu(100);md(100);"),
+        ("no nearer than a metre: if you are closer, come back", "mb(100);"),
+        ("turn left and fly right", "tu(90);mr(100);"),
+        ("turn left then go right", "tu(90);mf(50);tc(90);mr(100);"),
     ],
 )
 def test_what_the_words_do_not_speak_against_passes(instruction, plan):
@@ -283,6 +333,16 @@ def test_what_the_words_do_not_speak_against_passes(instruction, plan):
         ("slide the plate to the left, then to the right", False),
         ("slide the cup to the left and the plate to the write", False),
         ("slide the plate that is right to the left", False),
+        ("put the plate on the left", True),
+        ("put the plate in the left area", True),
+        ("plate to the left", True),
+        ("put the plate left", True),
+        ("move left", True),
+        ("put the plate on the left in the box", False),
+        ("push the plate on the left", False),
+        ("bring the one on the left", False),
+        ("the plate is to the left", False),
+        ("move what is left", False),
     ],
 )
 def test_an_arm_does_not_bring_a_thing_to_the_other_side_of_the_only_one_ordered(instruction, is_refused):
@@ -311,12 +371,32 @@ def test_an_arm_does_not_bring_a_thing_to_the_other_side_of_the_only_one_ordered
         ("back off two metres to the left", "mr(150);"),
         ("drop to the floor", "mu(50);"),
         ("smoke, descend to the floor", "mu(50);"),
+        ("left, go left!", "mr(100);"),
+        ("hard left", "mr(100);"),
+        ("keep left", "mr(100);"),
+        ("stay to the right!", "ml(100);"),
+        ("bear left", "mr(100);"),
     ],
 )
 def test_an_order_in_an_emergency_is_not_turned_round(instruction, plan):
     assert is_contradicted(instruction, plan, is_urgent=True)
     kept = {"md": "mu", "mu": "md", "ml": "mr", "mr": "ml"}[plan[:2]] + plan[2:]
     assert not is_contradicted(instruction, kept, is_urgent=True)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "plan"),
+    [
+        ("land now!", "mu(100);"),
+        ("land it on the floor", "mu(100);"),
+        ("land!", "tk();"),
+        ("climb, there's a dog", "ld();"),
+        ("get off the ground!", "ld();"),
+        ("take off, water!", "ld();"),
+    ],
+)
+def test_an_emergency_that_orders_a_height_is_not_answered_by_the_other(instruction, plan):
+    assert is_contradicted(instruction, plan, is_urgent=True)
 
 
 def test_few_plans_of_the_authors_are_refused_and_nearly_all_that_approach_a_danger_are():
