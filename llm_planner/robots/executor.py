@@ -212,14 +212,15 @@ class SegmentExecutor:
         return self._awaits_replan
 
     def _take_segment(self, segment: Segment, now_s: float) -> None:
-        """Starts a segment, or skips it in the block of a condition that was false."""
-        if all(self._blocks):
-            self._start_segment(segment, now_s)
-            return
-        if segment.block_edge is BlockEdge.OPENS:
-            self._blocks.append(False)
-        elif segment.block_edge is BlockEdge.CLOSES:
-            self._blocks.pop()
+        """Starts a segment, or skips it: in the block of a condition that was false, or behind the end of the plan."""
+        if not self._interpreter.has_ended:
+            if all(self._blocks):
+                self._start_segment(segment, now_s)
+                return
+            if segment.block_edge is BlockEdge.OPENS:
+                self._blocks.append(False)
+            elif segment.block_edge is BlockEdge.CLOSES:
+                self._blocks.pop()
         self._report(ReportStatus.SKIPPED)
         self._next_index += 1
 
@@ -327,6 +328,7 @@ class SegmentExecutor:
         result: SkillResult | None = None,
         situation: Situation | None = None,
     ) -> None:
+        is_silent = self._is_chat or status in (ReportStatus.STARTED, ReportStatus.SKIPPED)
         self._report_to(
             SegmentReport(
                 request_id=self._request_id,
@@ -338,6 +340,6 @@ class SegmentExecutor:
                 situation=situation,
                 is_permanent=result.is_permanent if result else False,
                 enters_block=self._opens_block and self._interpreter.is_condition_met,
-                said=() if status is ReportStatus.STARTED or self._is_chat else self._interpreter.said,
+                said=() if is_silent else self._interpreter.said,
             )
         )

@@ -115,13 +115,20 @@ def test_text_that_is_no_plan_fails_its_segment():
     assert robot.reports[1].reason
 
 
-def test_segments_after_a_return_succeed_without_running():
+@pytest.mark.parametrize("returns", [["->True;"], ["?iv(cat)==False{->False;}"], ["?iv(chair){", "->True;", "}"]])
+def test_what_lies_behind_a_return_is_skipped(returns):
     robot = Robot()
-    robot.add(segment(0, "->True;"), segment(1))
-    robot.expect(2)
-    robot.run(0.1)
+    robot.add(*parts(*returns, "mf(100);", "?iv(chair){", "tc(90);", "}", "ld();"))
+    robot.expect(len(returns) + 5)
+    robot.run(2)
     assert robot.executor.state is ExecutorState.DONE
-    assert robot.driver.state.pose.x_m == 0
+    assert not {"mf", "tc", "ld"}.intersection(names(robot))
+    num_run = len(returns[:2])
+    skipped = [(index, SKIPPED) for index in range(num_run, len(returns) + 5)]
+    assert ends(robot) == [*((index, SUCCEEDED) for index in range(num_run)), *skipped]
+    assert [bool(r.said) for r in robot.reports if r.status is not STARTED] == [
+        index == num_run - 1 for index in range(len(returns) + 5)
+    ]
 
 
 def test_a_silent_planner_makes_the_drone_hover_then_land():
