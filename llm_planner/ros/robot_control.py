@@ -250,9 +250,9 @@ class RobotControl:
             was_busy = self.is_active or self._executor.is_acting or self._executor.is_unconfirmed
             self._answer_by_s = None
             self._must_halt_because = reason  # until that has worked once
-            self._is_stopping = True
+            self._end_stop()  # the one before
             self._executor.stop(self._now_s(), reason, calls)
-            self._must_halt_because = ""
+            self._must_halt_because, self._is_stopping = "", True
             return was_busy
 
     def fail(self, reason: str) -> None:
