@@ -145,7 +145,7 @@ class ReportStatus(Enum):
     STARTED = 1
     SUCCEEDED = 2
     FAILED = 3
-    SKIPPED = 4  # in the block of a condition that was false, or its end
+    SKIPPED = 4  # in the block of a condition that was false, or its end; or behind the return that ended the plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from llm_planner.robots.interpreter import ExecutedCall, Interpreter
 from llm_planner.robots.model import RobotModel
 
 MAX_AHEAD = 1024  # segments that may wait for a missing one
+AGAIN_S, MOST_AGAIN_S = 1.0, 8.0  # before a stop that failed is repeated: at first, doubled each time, and at most
 
 
 class ExecutorState(Enum):
@@ -37,12 +38,16 @@ class SegmentExecutor:
     is run if the condition was true, else it is skipped, segment by segment. The segments of a chat are text that a
     person reads: carrying one out takes its reading time, and the body holds still.
 
+    A stop, or a silence step, that fails is not confirmed, and is repeated: until it succeeds, or a goal, a reflex or a
+    person takes over, and a silence step only as long as the planner is silent.
+
     Args:
         model: Of the robot.
         driver: Of the robot; used by this object alone.
         report: Gets every report at once; must not block.
         look: Returns what the robot sees, and where it is. When a segment fails, the planner is told, and the robot
             stands until the plan goes on another way. Without it, a segment that fails ends the goal.
+        on_unconfirmed: Receives why a stop or a silence step failed, each time; must not block.
     """
 
     def __init__(
@@ -51,13 +56,18 @@ class SegmentExecutor:
         driver: SkillDriver,
         report: Callable[[SegmentReport], None],
         look: Callable[[], Situation] | None = None,
+        on_unconfirmed: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._look = look
         self._model = model
         self._driver = driver
         self._report_to = report
+        self._on_unconfirmed = on_unconfirmed
         self._own_calls: deque[SkillCall] = deque()  # of reflex, cancel and silence: before any segment
-        self._is_own_call_running = False
+        self._own_call: SkillCall | None = None  # that runs
+        self._own_failure = ""
+        self._again: SkillCall | None = None  # a vital call that failed, to be repeated
+        self._again_s, self._pause_s = math.inf, AGAIN_S
         self._reset("", ExecutorState.IDLE, math.inf)  # silence counts from the first tick
 
     def _reset(self, request_id: str, state: ExecutorState, now_s: float, *, is_chat: bool = False) -> None:
@@ -76,6 +86,7 @@ class SegmentExecutor:
         self._is_partial = False
         self._received_s = now_s
         self._num_silence_steps = 0
+        self._forget_failure()
 
     @property
     def state(self) -> ExecutorState:
@@ -140,7 +151,17 @@ class SegmentExecutor:
     @property
     def is_acting(self) -> bool:
         """Whether the robot acts on its own account: reflex, cancel, silence, the end of a partial plan."""
-        return self._is_own_call_running or bool(self._own_calls)
+        return self._own_call is not None or bool(self._own_calls)
+
+    @property
+    def own_failure(self) -> str:
+        """Why the robot's last calls on its own account failed; empty if they did not, or were confirmed later."""
+        return self._own_failure
+
+    @property
+    def is_unconfirmed(self) -> bool:
+        """Whether a stop or a silence step failed, and is to be repeated."""
+        return self._again is not None
 
     def expect(self, request_id: str, num_segments: int, now_s: float, *, is_partial: bool = False) -> bool:
         """Notes that nothing follows the first ``num_segments``; where a partial plan ends, the stop skill holds.
@@ -212,14 +233,15 @@ class SegmentExecutor:
         return self._awaits_replan
 
     def _take_segment(self, segment: Segment, now_s: float) -> None:
-        """Starts a segment, or skips it in the block of a condition that was false."""
-        if all(self._blocks):
-            self._start_segment(segment, now_s)
-            return
-        if segment.block_edge is BlockEdge.OPENS:
-            self._blocks.append(False)
-        elif segment.block_edge is BlockEdge.CLOSES:
-            self._blocks.pop()
+        """Starts a segment, or skips it: in the block of a condition that was false, or behind the end of the plan."""
+        if not self._interpreter.has_ended:
+            if all(self._blocks):
+                self._start_segment(segment, now_s)
+                return
+            if segment.block_edge is BlockEdge.OPENS:
+                self._blocks.append(False)
+            elif segment.block_edge is BlockEdge.CLOSES:
+                self._blocks.pop()
         self._report(ReportStatus.SKIPPED)
         self._next_index += 1
 
@@ -299,9 +321,10 @@ class SegmentExecutor:
             self._state = ExecutorState.FAILED
         self._waiting.clear()
         self._own_calls = deque(calls or (SkillCall(self._model.stop_skill),))
+        self._forget_failure()
         self._halt_segment(now_s, reason)
-        if self._is_own_call_running:
-            self._is_own_call_running = False
+        if self._own_call is not None:
+            self._own_call = None
             self._driver.halt(now_s)
         self._is_busy_with_own_calls(now_s)
 
@@ -313,12 +336,43 @@ class SegmentExecutor:
             self._is_busy_with_own_calls(now_s)
 
     def _is_busy_with_own_calls(self, now_s: float) -> bool:
-        if self._is_own_call_running and self._driver.tick(now_s).status is not SkillStatus.RUNNING:
-            self._is_own_call_running = False
-        while not self._is_own_call_running and self._own_calls:
-            self._driver.start(self._own_calls.popleft(), now_s)
-            self._is_own_call_running = self._driver.tick(now_s).status is SkillStatus.RUNNING
-        return self._is_own_call_running
+        self._follow_own_call(now_s)
+        if self._again is not None and not self._is_vital(self._again):
+            self._forget_failure()  # the planner is back
+        if self._again is not None and not self.is_acting and self._started_s is None and now_s >= self._again_s:
+            self._own_calls.append(self._again)
+        while self._own_call is None and self._own_calls:
+            call = self._own_calls.popleft()
+            self._driver.start(call, now_s)
+            self._own_call = call
+            self._follow_own_call(now_s)
+        return self._own_call is not None
+
+    def _follow_own_call(self, now_s: float) -> None:
+        """Goes on with an own call; once it has failed, says so, and insists on it if it is vital."""
+        call = self._own_call
+        if call is None or (result := self._driver.tick(now_s)).status is SkillStatus.RUNNING:
+            return
+        self._own_call = None
+        if result.status is SkillStatus.FAILED:
+            self._own_failure = f"{call.name}: {result.reason}"
+        if not self._is_vital(call):
+            return
+        if result.status is SkillStatus.SUCCEEDED:
+            self._forget_failure()
+            return
+        self._own_failure = f"{self._own_failure}; it is tried again until it succeeds"
+        self._again, self._again_s = call, now_s + self._pause_s
+        self._pause_s = min(2.0 * self._pause_s, MOST_AGAIN_S)
+        self._on_unconfirmed(self._own_failure)
+
+    def _forget_failure(self) -> None:
+        self._own_failure, self._again, self._pause_s = "", None, AGAIN_S
+
+    def _is_vital(self, call: SkillCall) -> bool:
+        """Returns whether a call stops the robot, or is what the present silence of the planner calls for."""
+        steps = self._model.silence[: self._num_silence_steps]
+        return call.name in (self._model.stop_skill, *(step.skill for step in steps))
 
     def _report(
         self,
@@ -327,6 +381,7 @@ class SegmentExecutor:
         result: SkillResult | None = None,
         situation: Situation | None = None,
     ) -> None:
+        is_silent = self._is_chat or status in (ReportStatus.STARTED, ReportStatus.SKIPPED)
         self._report_to(
             SegmentReport(
                 request_id=self._request_id,
@@ -338,6 +393,6 @@ class SegmentExecutor:
                 situation=situation,
                 is_permanent=result.is_permanent if result else False,
                 enters_block=self._opens_block and self._interpreter.is_condition_met,
-                said=() if status is ReportStatus.STARTED or self._is_chat else self._interpreter.said,
+                said=() if is_silent else self._interpreter.said,
             )
         )

@@ -38,10 +38,12 @@ class Stopped(NamedTuple):
     Attributes:
         was_busy: Whether it had a goal, or moved on its own account.
         instruction: What it was doing; empty if nothing had been asked of it.
+        failure: Why the stop failed at once, or the one before it, which was not confirmed until now; empty else.
     """
 
     was_busy: bool
     instruction: str
+    failure: str = ""
 
 
 class Missions:
@@ -72,12 +74,13 @@ class Missions:
         self._bridge, self._wake, self._publish = bridge, wake, publish
         self._current: Mission | None = None  # which the robot carries out, or was the last to
         self._pending: list[Mission] = []  # whose outcome was not published yet
+        self._obeyed: list[tuple[msgs.PlanOutcome, Follower | None]] = []  # at once, but not carried out yet
         self._held: Mission | None = None  # the planner is asked once it has ended what was given up
 
     @property
     def num_pending(self) -> int:
         """How many outcomes are still to come."""
-        return len(self._pending)
+        return len(self._pending) + len(self._obeyed)
 
     def instruct(self, order: Instruct.Request, *, num_replans: int = 0, follower: Follower | None = None) -> None:
         """Begins to do what is asked; a ``PlanOutcome`` will follow.
@@ -159,7 +162,7 @@ class Missions:
     def _obey_at_once(self, skill: str, order: Instruct.Request, follower: Follower | None) -> None:
         """Does what a stop does, then calls the skill, unless that is the same, or only to be shown.
 
-        The outcome is posted, and does not wait for the skill: its asker must know first that the order was taken.
+        The outcome follows once that is done or has failed; its asker knows first that the order was taken.
         """
         asked_at, plan, stop_skill = self._stamp(), f"{skill}();", self._model.stop_skill
         is_shown = order.plan_only and skill != stop_skill
@@ -172,18 +175,22 @@ class Missions:
             instruction=order.instruction,
             urgency=order.urgency,
             asked_at=asked_at,
-            finished_at=self._stamp(),
             plan="" if is_shown else plan,
             candidates=[plan] if is_shown else [],
             metrics=metrics.from_metrics(PlanMetrics()),
-            world=self._robot.snapshot().to_json(),
         )
-        self._bridge.post(self._tell, outcome, follower)
+        self._obeyed.append((outcome, follower))
 
-    def _tell(self, outcome: msgs.PlanOutcome, follower: Follower | None) -> None:
-        self._publish(outcome)
-        if follower is not None:
-            follower.note_outcome(outcome, is_last=True)
+    def _tell_obeyed(self) -> None:
+        """Publishes how the orders went that were obeyed at once."""
+        obeyed, self._obeyed = self._obeyed, []
+        for outcome, follower in obeyed:
+            if not outcome.error_code and (failure := self._robot.own_failure):
+                outcome.error_code, outcome.error_msg = int(ErrorCode.SKILL_FAILED), failure
+            outcome.finished_at, outcome.world = self._stamp(), self._robot.snapshot().to_json()
+            self._publish(outcome)
+            if follower is not None:
+                follower.note_outcome(outcome, is_last=True)
 
     def _require_free(self, urgency: Urgency) -> None:
         """Raises ROBOT_BUSY unless the robot is free, or an urgent instruction meets one that is not urgent."""
@@ -210,13 +217,19 @@ class Missions:
             Exception: Whatever the driver raises; the goals end nevertheless.
         """
         unfinished = [mission for mission in self._pending if not mission.handle.is_done or mission is self._current]
+        for outcome, _ in self._obeyed:
+            if outcome.plan not in ("", f"{self._model.stop_skill}();"):  # it is not carried out to the end
+                outcome.error_code, outcome.error_msg = int(ErrorCode.STOPPED), reason
+        failure = self._robot.own_failure if self._robot.is_unconfirmed else ""
         try:
             was_busy = self._robot.stop(reason, calls)
         finally:
             for mission in unfinished:
                 mission.stopped_because = reason
                 self._give_up(mission)
-        return Stopped(was_busy or bool(unfinished), unfinished[-1].order.instruction if unfinished else "")
+        self._wake()
+        instruction = unfinished[-1].order.instruction if unfinished else ""
+        return Stopped(was_busy or bool(unfinished), instruction, self._robot.own_failure or failure)
 
     def call_off(self, follower: Follower, reason: str) -> bool:
         """Stops the robot if it carries out what a follower asked for; returns False if that has ended.
@@ -242,6 +255,7 @@ class Missions:
             self._bridge.post(self._end_all, reason)  # behind the robot's last reports, and behind the cancels
 
     def _end_all(self, reason: str) -> None:
+        self._tell_obeyed()
         for mission in list(self._pending):
             mission.handle.fail(PlannerError(ErrorCode.CANCELLED, reason))
             self._publish_outcome(mission)
@@ -331,12 +345,20 @@ class Missions:
 
     def publish_outcomes(self) -> None:
         """Publishes the outcome of every mission that is over, and asks the planner for what it can take now."""
+        is_stopping = self._robot.is_stopping  # once: it may end meanwhile
+        if not is_stopping:
+            self._tell_obeyed()
         for mission in [m for m in self._pending if m.handle.is_done]:
             is_current = mission is self._current
             if is_current and self._robot.is_active and not mission.is_settled:
                 continue  # the planner is lost, the robot still at work
             if is_current and (self._robot.is_in_reflex or mission.is_in_reflex):
                 continue  # begun, or over and not told yet
+            if is_current and mission.stopped_because:
+                if is_stopping:
+                    continue
+                if failure := self._robot.own_failure:
+                    mission.stopped_because = f"{mission.stopped_because}; {failure}"
             self._publish_outcome(mission)
         held = self._held
         if held is not None and self._in_the_way(held.handle.request.urgency) == [held]:

@@ -65,9 +65,11 @@ class RobotControl:
         connection: To its body.
         report: Gets every report at once, on whichever thread; must not block.
         on_reflex: Receives every reflex, likewise.
+        on_stop: Receives why an order to stop failed, or an empty text if it was carried out or something else took
+            over; and why a stop or a silence step failed that it called for itself, or repeats.
 
     Attributes:
-        num_faults: How many unexpected errors have halted the robot.
+        num_faults: How many unexpected errors have halted the robot, and how many stops and silence steps have failed.
         last_fault: What the last one was; empty without any.
     """
 
@@ -80,6 +82,7 @@ class RobotControl:
         connection: RobotConnection,
         report: Callable[[SegmentReport], None],
         on_reflex: Callable[[ReflexEvent], None],
+        on_stop: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._model = model
         self._clock = clock
@@ -87,6 +90,7 @@ class RobotControl:
         self._connection = connection
         self._report_to = report
         self._on_reflex = on_reflex
+        self._on_stop = on_stop
         self._lock = threading.RLock()
         self.num_faults, self.last_fault = 0, ""
         self._enter(Snapshot(objects=()))
@@ -116,6 +120,21 @@ class RobotControl:
     def is_in_reflex(self) -> bool:
         """Whether a reflex has begun that is not over."""
         return self._reflex_event is not None
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether an order to stop has begun that has neither been carried out nor failed."""
+        return self._is_stopping
+
+    @property
+    def is_unconfirmed(self) -> bool:
+        """Whether a stop or a silence step failed, and is to be repeated."""
+        return self._executor.is_unconfirmed
+
+    @property
+    def own_failure(self) -> str:
+        """Why what it did last on its own account, or because of an order to stop, failed; empty if it did not."""
+        return self._executor.own_failure
 
     @property
     def goal_id(self) -> str:
@@ -157,9 +176,12 @@ class RobotControl:
         with self._lock:
             self._born_at_s = self._clock.now_s()
             self._driver = self._connection.enter(snapshot.world, snapshot.pose, self._born_at_s * self._time_scale)
-            self._executor = SegmentExecutor(self._model, self._driver, self._report, self._look_around)
+            self._executor = SegmentExecutor(
+                self._model, self._driver, self._report, self._look_around, self._note_unconfirmed
+            )
             self._reflex = Reflex(self._model, unsupported=self.unsupported_skills)
             self._reflex_event: ReflexEvent | None = None
+            self._is_stopping = False
             self._must_halt_because = ""  # why, where an attempt has failed
             self._answer_by_s: float | None = None  # on the given clock; None if nothing is awaited
             self._log = Log(self._driver, 0.0)
@@ -179,6 +201,7 @@ class RobotControl:
             if self._must_halt_because:
                 self._driver.halt(self._now_s())  # before that has worked, nothing begins
                 self._must_halt_because = ""
+            self._end_stop()
             self._executor.begin(goal_id, self._now_s(), is_chat=is_chat)
             self._answer_by_s = None if answer_within_s is None else self._clock.now_s() + answer_within_s
             self._log = Log(self._driver, self._now_s())
@@ -214,6 +237,8 @@ class RobotControl:
     def stop(self, reason: str, calls: Sequence[SkillCall] = ()) -> bool:
         """Halts at once whatever it does, a reflex too, and gives the current goal up; returns whether it did anything.
 
+        A stop before it that was not confirmed counts: the robot may still move.
+
         Args:
             reason: Why.
             calls: What it does then; the model's stop skill if empty.
@@ -222,11 +247,12 @@ class RobotControl:
             Exception: Whatever the driver raises; the goal has ended nevertheless, and the next tick halts again.
         """
         with self._lock:
-            was_busy = self.is_active or self._executor.is_acting
+            was_busy = self.is_active or self._executor.is_acting or self._executor.is_unconfirmed
             self._answer_by_s = None
             self._must_halt_because = reason  # until that has worked once
+            self._end_stop()  # the one before
             self._executor.stop(self._now_s(), reason, calls)
-            self._must_halt_because = ""
+            self._must_halt_because, self._is_stopping = "", True
             return was_busy
 
     def fail(self, reason: str) -> None:
@@ -270,6 +296,7 @@ class RobotControl:
             self._driver.forget(now_s - REMEMBERED_S)
             if not self._executor.is_acting:
                 self._end_reflex()
+                self._end_stop()
             return min(self._period_s(), max(SHORTEST_PERIOD_S, self._driver.attend(now_s) / self._time_scale))
 
     def close(self) -> None:
@@ -307,8 +334,20 @@ class RobotControl:
 
     def _end_reflex(self) -> None:
         if self._reflex_event is not None:
-            self._on_reflex(replace(self._reflex_event, is_over=True))
+            failure = f"; {self.own_failure}" if self.own_failure else ""
+            reason = f"{self._reflex_event.reason}{failure}"
+            self._on_reflex(replace(self._reflex_event, is_over=True, reason=reason))
             self._reflex_event = None
+
+    def _end_stop(self) -> None:
+        if self._is_stopping:
+            self._is_stopping = False
+            self._on_stop(self.own_failure)
+
+    def _note_unconfirmed(self, reason: str) -> None:
+        self.num_faults, self.last_fault = self.num_faults + 1, reason
+        if not self._is_stopping:
+            self._on_stop(reason)
 
     def _period_s(self) -> float:
         """Returns how long nothing can happen: at work, or where something moves, hardly any time."""

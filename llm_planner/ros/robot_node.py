@@ -133,6 +133,7 @@ class RobotNode(Node):
             connection=connect_body(self, self._bridge, self._guard, self._model, body, self._monotonic),
             report=self._post_report,
             on_reflex=self._post_reflex,
+            on_stop=self._post_stop,
         )
         try:
             self._serve(settings, body, identity, home)
@@ -235,6 +236,8 @@ class RobotNode(Node):
     def _on_stop(self, request: Stop.Request, response: Stop.Response) -> Stop.Response:
         stopped = self._missions.stop(request.reason[:MAX_REASON] or STOPPED_BY_OPERATOR)
         response.was_busy, response.instruction = stopped.was_busy, stopped.instruction
+        if stopped.failure:
+            response.error_code, response.error_msg = int(ErrorCode.SKILL_FAILED), stopped.failure[:MAX_REASON]
         return response
 
     def _on_stop_fault(self, error: Exception, _: Stop.Request, response: Stop.Response) -> Stop.Response:
@@ -251,6 +254,11 @@ class RobotNode(Node):
 
     def _post_reflex(self, event: ReflexEvent) -> None:
         self._bridge.post(functools.partial(self._missions.on_reflex, event, self._stamp()))
+
+    def _post_stop(self, failure: str) -> None:
+        if failure:
+            self._bridge.post(self.get_logger().error, f"failed: {failure}")
+        self._bridge.post(self._missions.publish_outcomes)
 
     def _publish(self, message: msgs.PlanOutcome | msgs.Reflex) -> None:
         (self._reflexes if isinstance(message, msgs.Reflex) else self._outcomes).publish(message)

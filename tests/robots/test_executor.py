@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 from llm_planner.core.segment import BlockEdge, ReportStatus, Situation, make_replan
 from llm_planner.core.skill import SkillCall
 from llm_planner.language.prose import reading_time
+from llm_planner.robots.driver import SkillResult, SkillStatus
 from llm_planner.robots.executor import ExecutorState, SegmentExecutor
+from llm_planner.sim.emulator.faults import Faults
 from tests.robots.builders import drone, segment
+from tests.robots.drivers.virtual import Pilot
 
 STARTED, SUCCEEDED, FAILED, SKIPPED = (ReportStatus[name] for name in ("STARTED", "SUCCEEDED", "FAILED", "SKIPPED"))
 
@@ -115,13 +118,20 @@ def test_text_that_is_no_plan_fails_its_segment():
     assert robot.reports[1].reason
 
 
-def test_segments_after_a_return_succeed_without_running():
+@pytest.mark.parametrize("returns", [["->True;"], ["?iv(cat)==False{->False;}"], ["?iv(chair){", "->True;", "}"]])
+def test_what_lies_behind_a_return_is_skipped(returns):
     robot = Robot()
-    robot.add(segment(0, "->True;"), segment(1))
-    robot.expect(2)
-    robot.run(0.1)
+    robot.add(*parts(*returns, "mf(100);", "?iv(chair){", "tc(90);", "}", "ld();"))
+    robot.expect(len(returns) + 5)
+    robot.run(2)
     assert robot.executor.state is ExecutorState.DONE
-    assert robot.driver.state.pose.x_m == 0
+    assert not {"mf", "tc", "ld"}.intersection(names(robot))
+    num_run = len(returns[:2])
+    skipped = [(index, SKIPPED) for index in range(num_run, len(returns) + 5)]
+    assert ends(robot) == [*((index, SUCCEEDED) for index in range(num_run)), *skipped]
+    assert [bool(r.said) for r in robot.reports if r.status is not STARTED] == [
+        index == num_run - 1 for index in range(len(returns) + 5)
+    ]
 
 
 def test_a_silent_planner_makes_the_drone_hover_then_land():
@@ -293,6 +303,132 @@ def test_a_driver_that_cannot_halt_does_not_keep_a_goal_from_being_replaced():
     assert robot.executor.request_id == "urgent"
     robot.run(3)
     assert robot.events() == [(0, STARTED), (0, FAILED)]  # nothing more of the old one
+
+
+class RefusingDriver:
+    """Fails the first calls of some skills."""
+
+    def __init__(self, driver, **num_failures):
+        self._driver, self.num_failures, self.started, self._is_refused = driver, num_failures, [], False
+
+    def __getattr__(self, name):
+        return getattr(self._driver, name)
+
+    def start(self, call, now_s):
+        self.started.append((round(now_s, 2), call.name))
+        self.num_failures[call.name] = self.num_failures.get(call.name, 0) - 1
+        self._is_refused = self.num_failures[call.name] >= 0
+        if not self._is_refused:
+            self._driver.start(call, now_s)
+
+    def tick(self, now_s):
+        return SkillResult(SkillStatus.FAILED, reason="lost") if self._is_refused else self._driver.tick(now_s)
+
+
+def refusing(**num_failures):
+    robot = Robot(RefusingDriver(drone(), **num_failures))
+    robot.unconfirmed = []
+    robot.executor._on_unconfirmed = robot.unconfirmed.append
+    return robot
+
+
+def own_calls(robot):
+    return [name for _, name in robot.driver.started if name in ("h", "ld")]
+
+
+@pytest.mark.parametrize("num_failures", [1, 4])
+def test_a_landing_of_silence_that_is_not_confirmed_is_repeated(num_failures):
+    robot = refusing(ld=num_failures)
+    robot.run(90)
+    assert robot.driver.state.pose.z_m == 0
+    assert own_calls(robot) == ["h", *["ld"] * (num_failures + 1)]
+    assert robot.unconfirmed == ["ld: lost; it is tried again until it succeeds"] * num_failures
+    assert robot.executor.own_failure == ""
+    robot.run(60)
+    assert len(own_calls(robot)) == num_failures + 2
+
+
+def test_a_tello_whose_landing_is_lost_in_an_outage_lands_all_the_same():
+    pilot = Pilot()
+    executor = SegmentExecutor(pilot.driver.model, pilot.driver, [].append)
+
+    def wait(until_s):
+        while pilot.air.time_s < until_s:
+            pilot.air.advance(0.05)
+            executor.tick(pilot.air.time_s)
+            pilot.driver.attend(pilot.air.time_s)
+
+    wait(60)
+    pilot.fail(Faults(lost=1.0))
+    pilot.air.stream = pilot.air.commands
+    while "land" not in pilot.texts:
+        wait(pilot.air.time_s + 0.05)
+    wait(pilot.air.time_s + 2.5)
+    pilot.fail(Faults())
+    pilot.air.stream = pilot.air.commands
+    wait(pilot.air.time_s + 10)
+    assert pilot.motions == ["land"] * 2
+    assert pilot.flight.pose.z_m == 0
+
+
+@pytest.mark.parametrize("end", ["life", "begin", "stop", "reflex"])
+def test_no_landing_is_repeated_once_the_planner_is_back_or_another_takes_over(end):
+    robot = refusing(ld=1)
+    robot.run(60.5)
+    assert len(robot.unconfirmed) == 1
+    if end == "life":
+        robot.executor.receive(robot.now_s)
+    elif end == "begin":
+        robot.executor.begin("next", robot.now_s)
+    elif end == "stop":
+        robot.executor.stop(robot.now_s, "a person")
+    else:
+        robot.executor.reflex(robot.now_s, [SkillCall("mb", (20.0,))])
+    robot.run(30)
+    assert own_calls(robot).count("ld") == 1
+    assert robot.driver.state.pose.z_m == 1
+
+
+def test_a_hover_that_is_never_confirmed_does_not_delay_the_landing():
+    robot = refusing(h=1000)
+    robot.run(70)
+    assert robot.driver.state.pose.z_m == 0
+    assert next(at_s for at_s, name in robot.driver.started if name == "ld") == pytest.approx(60, abs=0.1)
+
+
+def test_a_stop_that_is_not_confirmed_is_repeated_more_and_more_slowly_until_it_is():
+    robot = refusing(h=5)
+    robot.add(segment(0, "mf(500);"))
+    robot.run(1)
+    robot.executor.stop(robot.now_s, "a person", (SkillCall("h"), SkillCall("d", (0.5,))))
+    assert robot.executor.is_unconfirmed
+    assert robot.executor.is_acting  # the rest of the order
+    stopped_s, stopped_m = robot.now_s, robot.driver.state.pose.x_m
+    for _ in range(40):
+        robot.run(1)
+        robot.executor.receive(robot.now_s)
+    hovers_s = [at_s - stopped_s for at_s, name in robot.driver.started if name == "h"]
+    assert hovers_s == pytest.approx([0, 1, 3, 7, 15, 23], abs=0.4)
+    assert not robot.executor.is_unconfirmed
+    assert robot.driver.state.pose.x_m == stopped_m
+
+
+@pytest.mark.parametrize("is_new_goal", [False, True])
+def test_no_stop_is_repeated_into_a_segment(is_new_goal):
+    robot = Robot(RefusingDriver(drone(), h=1), look=Situation)
+    robot.add(segment(0, "a(unicorn);"))
+    robot.run(1)
+    assert robot.executor.is_unconfirmed
+    if is_new_goal:
+        robot.executor.begin("next", robot.now_s)
+        robot.add(segment(0, "mf(300);"), segment(1, "tc(90);"))
+    else:
+        robot.add(make_replan(1), segment(2, "mf(300);"), segment(3, "tc(90);"))
+    robot.run(9)
+    calls = [name for _, name in robot.driver.started]
+    assert calls == ["a", "h", "mf", "tc", *([] if is_new_goal else ["h"])]
+    assert robot.reports[-1].status is SUCCEEDED
+    assert not robot.executor.is_unconfirmed
 
 
 @settings(deadline=None, max_examples=100)

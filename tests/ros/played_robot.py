@@ -153,6 +153,7 @@ class Robot:
             connection=RecordingConnection(model, self.note_start),
             report=lambda report: self.bridge.post(lambda: self.missions.on_report(report, Time(sec=1))),
             on_reflex=lambda event: self.bridge.post(lambda: self.missions.on_reflex(event, Time(sec=1))),
+            on_stop=lambda _: self.bridge.post(self.missions.publish_outcomes),
         )
         self.missions = Missions(
             self.node,

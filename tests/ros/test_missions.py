@@ -389,6 +389,7 @@ def test_what_waits_for_the_planner_to_end_a_goal_can_itself_be_ended(robot, sto
     old = stopped(Urgency.NORMAL)
     new = robot.instruct()
     does(robot)
+    robot.run(0.3)
     robot.spin()
     assert [outcome.error_code for outcome in robot.outcomes if outcome.goal_id == new] == [code]
     if old not in [outcome.goal_id for outcome in robot.outcomes]:
@@ -405,6 +406,7 @@ def test_a_plan_that_asks_for_a_new_one_does_not_get_it_after_a_stop(robot):
     assert robot.control.wants_replan(goal_id)
     robot.missions.stop("stopped by the operator")
     robot.end(goal_id, ErrorCode.NONE, [make_segment(0, "rp();")])
+    robot.run(0.3)
     robot.spin()
     assert robot.begun == [goal_id]
     assert [outcome.error_code for outcome in robot.outcomes] == [ErrorCode.NONE]

@@ -6,8 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
+import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import Urgency
+from llm_planner.robots.driver import SkillResult, SkillStatus
 from llm_planner.srv import Instruct
 from tests.ros.nodes import make_segment
 from tests.ros.played_robot import ARM, Robot, messages
@@ -31,7 +33,9 @@ def test_an_order_to_stop_stops_a_robot_whatever_it_does(robot, first, order):
     follower = SimpleNamespace(note_outcome=lambda outcome, *, is_last: followed.append((outcome.tag, is_last)))
     robot.missions.instruct(Instruct.Request(instruction="Stop!", tag="mine", **order), follower=follower)
     at = robot.control.pose
-    assert followed == []  # it is answered first
+    robot.spin()
+    assert followed == []  # it is answered first, and then carried out
+    robot.run(0.3)
     robot.spin()
     assert followed == [("mine", True)]
     robot.end(goal_id, ErrorCode.CANCELLED, [make_segment(0, "mf(200);")])
@@ -49,6 +53,7 @@ def test_an_order_to_stop_stops_a_robot_whatever_it_does(robot, first, order):
 def test_an_order_to_stop_needs_no_planner(robot):
     for _ in range(2):
         robot.missions.instruct(Instruct.Request(instruction="freeze"))
+        robot.run(0.3)
         robot.spin()
     assert [(outcome.goal_id, outcome.error_code) for outcome in robot.outcomes] == [("", ErrorCode.NONE)] * 2
     assert robot.action.sent == {}
@@ -140,6 +145,73 @@ def test_a_stop_halts_a_gripper_that_opens(arm):
     robot.run(1.9)  # not so long that it minds that the planner is silent
     assert called == ["stop", "open", "stop"]
     assert robot.control.surroundings()[1] == "red_box"
+    robot.spin()
+    told = [(outcome.plan, outcome.error_code) for outcome in robot.outcomes]
+    assert told == [("open();", ErrorCode.STOPPED), ("stop();", ErrorCode.NONE)]
+
+
+class Refusing:
+    """Has a driver fail calls of some skills, until the test allows them again."""
+
+    def __init__(self, robot, *names):
+        self.names, self.called, self._driver, self._is_refused = set(names), [], robot.control._driver, False
+        self._start, self._tick = self._driver.start, self._driver.tick
+        self._driver.start, self._driver.tick = self.start, self.tick
+
+    def start(self, call, now_s):
+        self.called.append(call.name)
+        self._is_refused = call.name in self.names
+        if not self._is_refused:
+            self._start(call, now_s)
+
+    def tick(self, now_s):
+        failed = SkillResult(SkillStatus.FAILED, reason="no answer")
+        return failed if self._is_refused else self._tick(now_s)
+
+
+AGAIN = "stop: no answer; it is tried again until it succeeds"
+
+
+@pytest.mark.parametrize(
+    ("text", "fails", "reason"),
+    [("stop", "stop", AGAIN), ("let go", "stop", AGAIN), ("let go", "open", "open: no answer")],
+)
+def test_an_order_that_fails_is_told_to_whoever_gave_it(arm, text, fails, reason):
+    robot, _ = arm
+    refusing = Refusing(robot, fails)
+    robot.missions.instruct(Instruct.Request(instruction=text, tag="mine"))
+    robot.end(robot.begun[0], ErrorCode.CANCELLED)
+    robot.run(1.9)  # not so long that it minds that the planner is silent
+    robot.spin()
+    told, stopped = robot.outcomes
+    assert (told.tag, told.error_code, told.error_msg) == ("mine", ErrorCode.SKILL_FAILED, reason)
+    assert stopped.error_code == ErrorCode.STOPPED
+    assert stopped.error_msg == f"stopped by the instruction '{text}'; {reason}"
+    assert (robot.control.num_faults > 0) == (fails == "stop")
+    if text != "stop":
+        assert refusing.called[:2] == ["stop", "open"]  # a hand may be in it
+
+
+def test_a_stop_that_is_not_confirmed_is_repeated_and_who_stops_it_again_is_told(arm):
+    robot, _ = arm
+    refusing = Refusing(robot, "stop")
+    assert robot.missions.stop("enough") == (True, "go", AGAIN)
+    robot.run(5.0)
+    assert refusing.called == ["stop"] * 3
+    assert robot.control.last_fault == AGAIN
+    refusing.names.clear()
+    assert robot.missions.stop("enough").failure == AGAIN  # it may have moved until now
+    robot.run(1.0)
+    assert robot.missions.stop("enough").failure == ""
+
+
+def test_a_reflex_that_fails_says_so_when_it_is_over(robot):
+    Refusing(robot, "h")
+    robot.control.refuse(robot.instruct(Urgency.URGENT), "no answer to the emergency")
+    robot.run(0.3)
+    robot.spin()
+    begun, over = (message for message in robot.messages if isinstance(message, msgs.Reflex))
+    assert over.reason == f"{begun.reason}; {AGAIN.replace('stop', 'h')}"
 
 
 def test_an_arm_whose_planner_is_lost_lets_go(arm):
