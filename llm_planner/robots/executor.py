@@ -359,7 +359,8 @@ class SegmentExecutor:
         if not self._is_vital(call):
             return
         if result.status is SkillStatus.SUCCEEDED:
-            self._forget_failure()
+            if self._again is not None:
+                self._forget_failure()
             return
         self._own_failure = f"{self._own_failure}; it is tried again until it succeeds"
         self._again, self._again_s = call, now_s + self._pause_s

@@ -19,6 +19,7 @@ from llm_planner.core.request import PlanMetrics, PlanRequest, Urgency
 from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.stop_words import immediate_plan, is_stop
+from llm_planner.robots.effect import Gripper
 from llm_planner.robots.model import RobotModel
 from llm_planner.ros import conversions, metrics, orders
 from llm_planner.ros.bridge import Bridge
@@ -162,11 +163,15 @@ class Missions:
     def _obey_at_once(self, skill: str, order: Instruct.Request, follower: Follower | None) -> None:
         """Does what a stop does, then calls the skill, unless that is the same, or only to be shown.
 
+        Letting go comes first: whatever moved is halted before.
+
         The outcome follows once that is done or has failed; its asker knows first that the order was taken.
         """
         asked_at, plan, stop_skill = self._stamp(), f"{skill}();", self._model.stop_skill
         is_shown = order.plan_only and skill != stop_skill
         calls = () if is_shown or skill == stop_skill else (SkillCall(stop_skill), SkillCall(skill))
+        if self._model.skills[skill].effect == Gripper(is_open=True):
+            calls = calls[::-1]  # a hand in the gripper waits for no stop to be confirmed
         self.stop(f"stopped by the instruction {order.instruction!r}", calls)
         outcome = msgs.PlanOutcome(
             robot_id=self._client.robot_id,
