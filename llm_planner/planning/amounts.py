@@ -77,13 +77,13 @@ _REPEATED = re.compile(
 )
 """Words by which a plan may use an amount more often than the instruction states it."""
 _CLAUSE_ENDS = re.compile(r"[,.;:!?]|\b(?:and|then|but|before|after)\b|(?=\bturn)")
-_TURNS = r"turn|rotat|spin|pivot|yaw|swivel|twist|pan\b|swing|clockwise|face|look|left|right|around"
+_TURNS = r"turn|rotate|rotating|rotation|spin|pivot|yaw|swivel|twist|pan\b|swing|clockwise|face|look|left|right|around"
 _UNSTATED = {
     QuantityKind.LENGTH: (
         _ANY_SIDE,
         re.compile(
             r"\b(?:lots?|far|ways?|much|long|plenty|max\w*|limit|end|until|till|as|all|away|feet|fe[ae]t|foot|inch\w*|yards?"
-            r"|(?:centi|milli)?m[e\u00e8\u00e9]t\w*|c?ms?|past|through|across|along|over|around|behind|beyond|into|near\w*|clos\w+|reach|be|high"
+            r"|(?:centi|milli)?m[e\u00e8\u00e9]t\w*|c?ms?|past|through|across|along|over|around|behind|beyond|into|near\w*|close\w*|closing|reach|be|high"
             r"|to(?:wards?)? (?!(?:the |your )?(?:left|right|front|side)))\b"
         ),
     ),
@@ -91,7 +91,8 @@ _UNSTATED = {
         re.compile(rf"\b(?:{_TURNS})"),
         re.compile(
             r"\b(?:a?round|about|full|fully|circ\w+|spin\w*|twirl|pirouette|w?hole|complete\w*|entire\w*|all|every\w*|laps?"
-            r"|rotat\w+|sixty|once|tour|deg\w*|until|till|to(?:wards?)? (?!(?:the |your )?(?:left|right|side)))\b"
+            r"|rotate\w*|rotating|rotation|sixty|once|tour|deg\w*|until|till"
+            r"|to(?:wards?)? (?!(?:the |your )?(?:left|right|side)))\b"
         ),
     ),
     QuantityKind.TIME: (
@@ -112,7 +113,7 @@ _UP_TO = re.compile(
 _START_HEIGHT_CM = 100.0
 """From "climb to 2 m" a plan may take off what the robot is thought to be at already."""
 _RANGE = re.compile(r" (?:or|to|or maybe|or perhaps) | ?[-\u2013] ?")
-_A_SECOND, _A_SECOND_S = re.compile(r"a sec(?:ond)?"), (1.0, 5.0)
+_A_SECOND, _A_SECOND_S = re.compile("a second|a sec"), (1.0, 5.0)
 _VAGUE = ((_LITTLE, (20.0, 30.0, 50.0, 15.0)), (_LOT, (200.0, 300.0)))
 
 

@@ -136,7 +136,7 @@ _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
     ),
     (
         "opening",
-        rf"(?:open(?:ing)?|(?:let(?:ting)? go|releas(?:e|ing))(?: of)?){_ITS_THING}?|drop(?:ping)?{_ITS_THING}",
+        rf"(?:open(?:ing)?|(?:let(?:ting)? go|release|releasing)(?: of)?){_ITS_THING}?|drop(?:ping)?{_ITS_THING}",
         "open|let|release|drop|put|place|lay|set|down",
         (_OPEN,),
     ),
