@@ -52,6 +52,7 @@ _IS_A_WAY = _IS_A_SIDE + _not_behind(
     "from,on,go,move,fly,step,steps,slide,look,cm,m,metre,metres,meter,meters,foot,feet,degrees"
 )
 _NOT_A_SIDE = re.compile(
+    r"^(?:ok |so |well )?right ,(?=.*\b(?:left|behind|back|front|ahead|above|overhead|below|under|tail|rear)\b)|^go ahead and\b|"
     rf"{_IS_A_SIDE}\bright (?=(?:now|there|here|behind|above|below|under|over|in|on|beside|next|up|into|onto|where)\b)"
     rf"|\bright (?=away\b)|{_IS_A_WAY}\bright (?=(?:at|then)\b)"
     r"|\b(?:all right|alright|you re right|that s right"
@@ -117,7 +118,7 @@ _KEEP = r"(?:keep|stay|bear|hard|sharp) (?:to (?:the |your )?)?"
 _CALL = r"(?:no|hey|now|please|quick(?:ly)?|hurry|[,;:.!])"  # beside a side that is all that is said
 _ORDERED = re.compile(
     rf"^(?:{_CALL} )*(left|right) (?:(?:[,;:.!]|\1) )*(?=go \1\b)"
-    rf"|{_ORDER} {_TO}(?:left|right|ahead|front(?! of))\b|\b(?:left|right) (?:now|you go)\b"
+    rf"|{_ORDER} {_TO}(?:left|right|ahead|front(?! of))\b|(?<!your )(?<!the )\b(?:left|right) (?:now|you go)\b"
     rf"|(?:(?:{_ORDER} {_ASIDE}|{_OTHERS}\bevade)(?: now| quick(?:ly)?)? (?:{_SOME} )?"
     rf"|{_CLAUSE}(?:quick(?:ly)?|hurry(?: up)?|go|move|dodge)(?: [,;:.!])? {_SOME} (?!to your )"
     rf"|(?:{_CLAUSE}|\b(?:and|then|now|please|quick|quickly|must|just) ){_KEEP})"
