@@ -53,7 +53,8 @@ _IS_A_WAY = _IS_A_SIDE + _not_behind(
 )
 _NOT_A_SIDE = re.compile(
     r"^(?:ok |so |well )?right ,(?=.*\b(?:left|behind|back|front|ahead|above|overhead|below|under|tail|rear)\b)"
-    rf"|^go ahead and\b|{_IS_A_SIDE}\bright (?=(?:now|there|here|behind|above|below|under|over|in|on|beside|next|up|into|onto|where)\b)"
+    r"|^go ahead and\b"
+    rf"|{_IS_A_SIDE}\bright (?=(?:now|there|here|behind|above|below|under|over|in|on|beside|next|up|into|onto|where)\b)"
     rf"|\bright (?=away\b)|{_IS_A_WAY}\bright (?=(?:at|then)\b)"
     r"|\b(?:all right|alright|you re right|that s right"
     r"|(?:is|are|s|been|be|just|only|got|have|has|what|who) left\b(?! of)"
