@@ -65,6 +65,7 @@ class SegmentExecutor:
         self._on_unconfirmed = on_unconfirmed
         self._own_calls: deque[SkillCall] = deque()  # of reflex, cancel and silence: before any segment
         self._own_call: SkillCall | None = None  # that runs
+        self._is_of_old = False  # it was begun before the present goal, which takes over
         self._own_failure = ""
         self._again: SkillCall | None = None  # a vital call that failed, to be repeated
         self._again_s, self._pause_s = math.inf, AGAIN_S
@@ -86,6 +87,7 @@ class SegmentExecutor:
         self._is_partial = False
         self._received_s = now_s
         self._num_silence_steps = 0
+        self._is_of_old = self._own_call is not None
         self._forget_failure()
 
     @property
@@ -344,7 +346,7 @@ class SegmentExecutor:
         while self._own_call is None and self._own_calls:
             call = self._own_calls.popleft()
             self._driver.start(call, now_s)
-            self._own_call = call
+            self._own_call, self._is_of_old = call, False
             self._follow_own_call(now_s)
         return self._own_call is not None
 
@@ -356,11 +358,13 @@ class SegmentExecutor:
         self._own_call = None
         if result.status is SkillStatus.FAILED:
             self._own_failure = f"{call.name}: {result.reason}"
-        if not self._is_vital(call):
+        if self._is_of_old or not self._is_vital(call):
             return
         if result.status is SkillStatus.SUCCEEDED:
             if self._again is not None:
                 self._forget_failure()
+            return
+        if result.is_permanent and call.name != self._model.stop_skill:
             return
         self._own_failure = f"{self._own_failure}; it is tried again until it succeeds"
         self._again, self._again_s = call, now_s + self._pause_s

@@ -170,8 +170,8 @@ class Missions:
         asked_at, plan, stop_skill = self._stamp(), f"{skill}();", self._model.stop_skill
         is_shown = order.plan_only and skill != stop_skill
         calls = () if is_shown or skill == stop_skill else (SkillCall(stop_skill), SkillCall(skill))
-        if self._model.skills[skill].effect == Gripper(is_open=True):
-            calls = calls[::-1]  # a hand in the gripper waits for no stop to be confirmed
+        if self._model.skills[skill].effect == Gripper(is_open=True) and not self._robot.is_unconfirmed:
+            calls = calls[::-1]  # a hand in the gripper waits for no confirmation, unless the arm may still move
         self.stop(f"stopped by the instruction {order.instruction!r}", calls)
         outcome = msgs.PlanOutcome(
             robot_id=self._client.robot_id,

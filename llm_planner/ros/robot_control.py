@@ -134,7 +134,7 @@ class RobotControl:
     @property
     def own_failure(self) -> str:
         """Why what it did last on its own account, or because of an order to stop, failed; empty if it did not."""
-        return self._executor.own_failure
+        return self._fault_of_stop or self._executor.own_failure
 
     @property
     def goal_id(self) -> str:
@@ -181,7 +181,7 @@ class RobotControl:
             )
             self._reflex = Reflex(self._model, unsupported=self.unsupported_skills)
             self._reflex_event: ReflexEvent | None = None
-            self._is_stopping = False
+            self._is_stopping, self._fault_of_stop = False, ""  # why the driver broke down meanwhile
             self._must_halt_because = ""  # why, where an attempt has failed
             self._answer_by_s: float | None = None  # on the given clock; None if nothing is awaited
             self._log = Log(self._driver, 0.0)
@@ -202,6 +202,7 @@ class RobotControl:
                 self._driver.halt(self._now_s())  # before that has worked, nothing begins
                 self._must_halt_because = ""
             self._end_stop()
+            self._fault_of_stop = ""
             self._executor.begin(goal_id, self._now_s(), is_chat=is_chat)
             self._answer_by_s = None if answer_within_s is None else self._clock.now_s() + answer_within_s
             self._log = Log(self._driver, self._now_s())
@@ -251,6 +252,7 @@ class RobotControl:
             self._answer_by_s = None
             self._must_halt_because = reason  # until that has worked once
             self._end_stop()  # the one before
+            self._fault_of_stop = ""
             self._executor.stop(self._now_s(), reason, calls)
             self._must_halt_because, self._is_stopping = "", True
             return was_busy
@@ -266,6 +268,9 @@ class RobotControl:
             self._answer_by_s = None
             self.num_faults, self.last_fault = self.num_faults + 1, reason
             self._must_halt_because = reason  # until that has worked once
+            if self._is_stopping:
+                self._is_stopping, self._fault_of_stop = False, reason
+                self._on_stop(reason)
             try:
                 self._executor.reflex(now_s, (), reason)
             except Exception:

@@ -431,6 +431,26 @@ def test_no_stop_is_repeated_into_a_segment(is_new_goal):
     assert not robot.executor.is_unconfirmed
 
 
+class SlowRefusal(RefusingDriver):
+    """Takes three seconds to fail."""
+
+    def tick(self, now_s):
+        is_over = not self._is_refused or now_s - self.started[-1][0] > 3.0
+        return super().tick(now_s) if is_over else SkillResult(SkillStatus.RUNNING)
+
+
+def test_a_stop_that_still_runs_when_a_goal_begins_is_not_repeated_into_it():
+    robot = Robot(SlowRefusal(drone(), h=1))
+    robot.executor.stop(robot.now_s, "enough")
+    robot.run(1)
+    robot.executor.begin("next", robot.now_s)
+    robot.run(4)
+    assert not robot.executor.is_unconfirmed
+    robot.add(segment(0, "mf(100);"))
+    robot.run(2)
+    assert [name for _, name in robot.driver.started] == ["h", "mf"]
+
+
 @settings(deadline=None, max_examples=100)
 @given(st.integers(1, 8), st.integers(0, 10**6), st.floats(0, 0.7), st.floats(0, 0.7))
 def test_every_segment_runs_exactly_once_over_a_bad_network(count, seed, loss, duplication):

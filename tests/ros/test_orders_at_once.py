@@ -205,6 +205,25 @@ def test_a_stop_that_is_not_confirmed_is_repeated_and_who_stops_it_again_is_told
     assert robot.missions.stop("enough").failure == ""
 
 
+def test_an_arm_whose_stop_is_not_confirmed_is_stopped_before_it_lets_go(arm):
+    robot, _ = arm
+    refusing = Refusing(robot, "stop")
+    robot.missions.stop("enough")
+    robot.missions.instruct(Instruct.Request(instruction="let go"))
+    robot.run(0.5)
+    assert refusing.called[:2] == ["stop", "stop"]
+
+
+def test_a_driver_that_breaks_down_during_a_stop_leaves_nobody_waiting(arm):
+    robot, _ = arm
+    robot.missions.instruct(Instruct.Request(instruction="stop", tag="mine"))
+    robot.end(robot.begun[0], ErrorCode.CANCELLED)
+    robot.control.fail("the link is lost")
+    robot.spin()
+    told = next(outcome for outcome in robot.outcomes if outcome.tag == "mine")
+    assert (told.error_code, told.error_msg) == (ErrorCode.SKILL_FAILED, "the link is lost")
+
+
 def test_a_reflex_that_fails_says_so_when_it_is_over(robot):
     Refusing(robot, "h")
     robot.control.refuse(robot.instruct(Urgency.URGENT), "no answer to the emergency")

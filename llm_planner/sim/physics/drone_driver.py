@@ -35,7 +35,7 @@ class DroneDriver(PhysicsDriver[DronePort]):
         assert isinstance(model.body, QuadrotorBody)
         self._rng = rng
         self._flight = model.body.flight
-        self._is_out_of_power = False
+        self._is_out_of_power = self._is_stopping = False
         super().__init__(model, port)
 
     @property
@@ -59,6 +59,8 @@ class DroneDriver(PhysicsDriver[DronePort]):
 
     def _watch(self) -> None:
         telemetry = self._telemetry
+        if self._is_stopping:  # a landing without power goes on by itself (``attend``)
+            return
         if telemetry.is_crashed:
             raise PermanentFailureError(f"has crashed into {', '.join(self._touched) or 'something'}")
         if self._touched:
@@ -74,6 +76,7 @@ class DroneDriver(PhysicsDriver[DronePort]):
 
     def _course_of(self, job: Job) -> Course:
         effect = job.skill.effect
+        self._is_stopping = isinstance(effect, Stop)
         if self._telemetry.is_crashed and not isinstance(effect, Stop):
             raise PermanentFailureError("has crashed; a person must pick it up")
         if self._is_out_of_power and not isinstance(effect, Stop | Land):

@@ -2,6 +2,7 @@
 """A drone with a body carries plans out: through the ordinary executor, in virtual time."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -162,3 +163,16 @@ def test_two_drivers_for_one_robot_are_refused():
     with pytest.raises(PlannerError) as caught:
         world.add_robot("drone_1", LIBRARY.get("tello"), Home(x_m=3.0))
     assert caught.value.code is ErrorCode.DUPLICATE_NODE
+
+
+def test_a_drone_that_has_crashed_stands_still_when_it_is_told_to():
+    driver, _ = drone()
+
+    def read(now_s):
+        driver._telemetry = replace(driver._telemetry, time_s=now_s, is_crashed=True)
+
+    driver._read = read
+    driver.start(SkillCall(driver.model.stop_skill), 1.0)
+    assert driver.tick(3.0).status is SkillStatus.SUCCEEDED
+    driver.start(SkillCall("mf", (100,)), 4.0)
+    assert "crashed" in driver.tick(4.0).reason
