@@ -55,7 +55,8 @@ _ANY_SIDE = re.compile(rf"\b(?:{_SIDES})\b")
 _AXES = (("forward", "back"), ("left", "right"), ("up", "down"))
 _A_SIDE = re.compile(rf"\b{SIDE}\b")
 _A_LITTLE = re.compile(
-    r"\b(?:slight(?:ly)?|an? (?:\w+ )?(?:bit|little|touch|tad|smidge(?:n|on)?|hair|nudge|inch|whisker|fraction|step))\b"
+    r"\b(?:slight(?:ly)?|(?<!quite )an? (?!good |fair )(?:\w+ )?"
+    r"(?:bit|little|touch|tad|smidge(?:n|on)?|hair|nudge|inch|whisker|fraction|step))\b"
 )
 _SIDE_ALONE_BEHIND = re.compile(rf"{_SIDE_BEHIND.pattern}\s*(?:$|[,.;:!?](?![0-9])|(?:and|then|please)\b)")
 _NO_NOUN = re.compile(r"\s*(?:$|[,.;:!?](?![0-9])|(?:and|then|please)\b)")
@@ -82,7 +83,7 @@ _UNSTATED = {
     QuantityKind.LENGTH: (
         _ANY_SIDE,
         re.compile(
-            r"\b(?:lots?|far|ways?|much|long|plenty|max\w*|limit|end|until|till|as|all|away|feet|fe[ae]t|foot|inch\w*|yards?"
+            r"\b(?:lots?|loads|fair|well|far|ways?|much|long|plenty|max\w*|limit|end|until|till|as|all|away|feet|fe[ae]t|foot|inch\w*|yards?"
             r"|(?:centi|milli)?m[e\u00e8\u00e9]t\w*|c?ms?|past|through|across|along|over|around|behind|beyond|into|near\w*|close\w*|closing|reach|be|high"
             r"|to(?:wards?)? (?!(?:the |your )?(?:left|right|front|side)))\b"
         ),
@@ -97,7 +98,10 @@ _UNSTATED = {
     ),
     QuantityKind.TIME: (
         re.compile(r"\b(?:wait|hold|hover|stay|pause|remain|hang|rest)(?:s|ing)?\b"),
-        re.compile(r"\b(?:while|moments?|long\w*|ages|until|till|as|all|se[ck]\w*|min\w*|hours?|odd)\b"),
+        re.compile(
+            r"\b(?:while|moments?|long\w*|ages|until|till|as|all|se[ck]\w*|min\w*|hours?|odd"
+            r"|for (?:me|us|him|her|it|them|the|my))\b"
+        ),
     ),
 }
 """Of each kind: words of an order, and words by which its amount may be large, or is stated but not read."""
@@ -455,7 +459,8 @@ def _without_corrected(instruction: str, stated: Sequence[Quantity]) -> tuple[Qu
 def _with_steps(instruction: str, stated: Iterable[Quantity]) -> Iterator[Quantity]:
     """Yields the amounts, numbers of steps as lengths."""
     for q in stated:
-        steps = _STEPS.match(instruction, q.end) if q.kind is QuantityKind.COUNT else None
+        is_in = instruction[: q.start].lower().endswith("in ")  # "three metres in three steps"
+        steps = _STEPS.match(instruction, q.end) if q.kind is QuantityKind.COUNT and not is_in else None
         yield replace(q, kind=QuantityKind.LENGTH, value=_STEP_CM * q.value, end=steps.end()) if steps else q
 
 

@@ -134,9 +134,16 @@ _MAY_BE_ORDERED = re.compile(  # or where the threat is: "get out of there, to y
     rf"|{_CLAUSE}{_SOME} {_TO_SIDE}{_CLAUSE_END}|\band (?:drop|descend) {_TO_FLOOR}"
     rf"|^(?:(?:{_CALL}|left|right) )*(?:to the )?(?:left|right)(?: {_CALL})*$"
 )
+_BEFORE_ORDERS = ("^", "[,;:.!?] ", "now ", "please ", "just ", "and ", "must ", "then ", "quickly ", "not ", "t ")
+_TOLD = rf"(?:{'|'.join(f'(?<={before})' for before in _BEFORE_ORDERS)})"
+_CLIMB = re.compile(
+    rf"\b{_TOLD}(?:(?:go|get|fly|move|come) (?:back )?(?:up|higher)|up(?! ahead)"
+    r"|climb|rise|ascend|take off|(?:get )?off the (?:ground|floor))\b"
+)
+_LAND = re.compile(rf"\b{_TOLD}(?:land|descend|(?:get|go|come) down)\b")
 _URGENT_WAYS = _WAYS | {
     Side.UP: rf"{_WAYS[Side.UP]}|take off|off the (?:ground|floor)",
-    Side.DOWN: rf"{_WAYS[Side.DOWN]}|{_OTHERS}land|(?:get|go) (?:on|to) (?:the )?(?:ground|floor)",
+    Side.DOWN: rf"{_WAYS[Side.DOWN]}|{_TOLD}land|(?:get|go) (?:on|to) (?:the )?(?:ground|floor)",
 }
 _FORBIDDEN = re.compile(
     r"(?<!if you )(?<!if you do )(?<!unless you )(?<!if )(?<!or )\b(?:not|don t|dont|never|cannot|can t|mustn t) "
@@ -161,7 +168,7 @@ _NO_SIDE = r"(?!(?:\w+ )?(?:left|right|front|back|behind|above|below|up|down|ahe
 _NOT_REVERSED = re.compile(  # "do not land"
     rf"^(?:(?:no(?= [,;:.!]| {_MOVE}\b)|actually|sorry|well|oh|er|um|uh|please|[,;:.!]) )+|(?: [,;:.!])? sorry$"
     r"|\bnot (?:too|so|that|very) (?:fast|quick(?:ly)?|slow(?:ly)?|hasty|hard|close|much|rough(?:ly)?|loud)\b"
-    rf"|\b(?:avoid|away from|around) (?:the|that|this|my|an?) {_NO_SIDE}\w+"
+    rf"|\b(?:avoid|away from) (?:the|that|this|my|an?) {_NO_SIDE}\w+"
     rf"|^(?:\w+ ){{1,3}}(?:forwards?|back(?:wards?)?|up|down) again(?: please)?$|"
     rf"\b{_MOVE} away (?:{_SOME} )?(?:to (?:the |your )?)?(?:left|right)\b"
     r"|\bno (?:rush|hurry|worries|problem|stress|pressure|panic)\b"
@@ -234,6 +241,9 @@ class DirectionCheck:
     _named: frozenset[Side] = field(init=False)
     _is_reversed: bool = field(init=False)
     _legs: list[Side] = field(init=False)
+    _leg_moves: bool | None = field(default=None, init=False)  # what the present leg is: a motion, or a turn
+    _is_climb: bool = field(init=False)
+    _is_landing: bool = field(init=False)
     _wrong_area: str | None = field(default=None, init=False)
     _is_turned: bool = field(default=False, init=False)
     _gone: dict[tuple[bool, Side], float] = field(default_factory=dict, init=False)
@@ -254,6 +264,7 @@ class DirectionCheck:
             text = corrected.sub("", text)
         told = _ORDERED.sub(" ", text)  # where something is, or comes from
         self._named = _sides(named, _WARNING.sub(" ", text))
+        self._is_climb, self._is_landing = _CLIMB.search(text) is not None, _LAND.search(text) is not None
         legs = _TWO_LEGS.match(text)
         self._legs = [*map(Side, legs.groups())] if legs else []
         is_ordered = self.is_urgent and told != text
@@ -292,7 +303,8 @@ class DirectionCheck:
             if self._comes_nearer(call) if self.is_urgent else is_nearer:
                 self.problem = f"{_said(call)} goes to the side that the instruction warns of"
                 return Verdict.CONTRADICTED
-            if (not is_way_back and self._is_other_way(side or self._height(call))) or self._is_wrong_area(call):
+            is_other_way = not is_way_back and (self._is_other_way(side, moves=moves) or self._is_other_height(call))
+            if is_other_way or self._is_wrong_area(call):
                 self.problem = f"{_said(call)} goes another way than the instruction says"
                 return Verdict.CONTRADICTED
         return Verdict.EXPLAINED
@@ -338,23 +350,29 @@ class DirectionCheck:
             self._moved_m[behind] -= step
         return any(not self._moved_m[side] < _TOLERANCE_M for side in self._threats)
 
-    def _is_other_way(self, side: Side | None) -> bool:
+    def _is_other_way(self, side: Side | None, *, moves: bool) -> bool:
         """Whether the instruction orders the opposite direction only, and has no word that turns it round."""
         if side is None or self.is_replan or self._is_reversed:
             return False
         if self._legs and side in (Side.LEFT, Side.RIGHT):
-            return self._legs.pop(0) is not side
+            is_next = self._leg_moves is not None and (self._leg_moves != moves or side is not self._legs[0])
+            if is_next and len(self._legs) > 1:
+                self._legs.pop(0)
+            self._leg_moves = moves
+            return side is not self._legs[0]
         return _OPPOSITE[side] in self._named and side not in self._named
 
     def _is_wrong_area(self, call: SkillCall) -> bool:
         """Whether a call of an arm ends on the other side of the only one that something is ordered to."""
         return self._wrong_area in call.arguments[-1:] and not self.is_replan and not self._is_reversed
 
-    def _height(self, call: SkillCall) -> Side | None:
-        """Returns which way a landing or a take-off goes, in an emergency only: people have many words for them."""
-        skill = self.model.skill(call.name) if self.is_urgent else None
+    def _is_other_height(self, call: SkillCall) -> bool:
+        """Whether it lands where an emergency orders a climb, or takes off where it orders a landing."""
+        skill = self.model.skill(call.name) if self.is_urgent and not self.is_replan and not self._is_reversed else None
         effect = skill.effect if skill else None
-        return Side.DOWN if isinstance(effect, Land) else Side.UP if isinstance(effect, TakeOff) else None
+        if isinstance(effect, Land):
+            return self._is_climb and Side.DOWN not in self._named
+        return isinstance(effect, TakeOff) and self._is_landing and Side.UP not in self._named
 
     def _side(self, call: SkillCall) -> tuple[bool, Side | None]:
         """Returns whether a call moves the robot from where it is, and which way it goes or turns."""

@@ -108,6 +108,13 @@ _OWN_ORDER = re.compile(
 )
 """Behind what is ruled out for one thing: "not the cup, that goes in the sink"."""
 _ITS_THING = rf"(?: (?:it|them|{_ARTICLE} \w+(?: \w+)?))"
+_TURNS = (
+    "turn|rotate|spin|a?round|(?:anti ?|counter ?)?clockwise|degree|face|look|toward|way|left|right|swivel|point|swing"
+)
+_MOTIONS = (
+    "move|go|fly|come|get|head|step|slide|shift|back|forward|ahead|up|down|left|right|closer|nearer|rise|climb|drop|to"
+    "|descend|lower|higher|sink|duck|reverse|retreat|hop|elevate|approach|follow|advance"
+)
 _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
     ("taking off", "(?:tak(?:e|ing)|lift(?:ing)?) ?off", "off|up|air|rise|climb|ascend|fly|hover", (TakeOff,)),
     (
@@ -119,13 +126,13 @@ _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
     (
         "turning",
         "(?:turn(?:ing)?|rotate|rotating|spin(?:ning)?)(?: a?round)?",
-        "turn|rotate|spin|a?round|(?:anti ?|counter ?)?clockwise|degree|face|look|toward|way",
+        _TURNS,
         (Turn,),
     ),
     (
         "moving",
         "mov(?:e|ing)",
-        "move|go|fly|come|get|head|step|slide|shift|back|forward|ahead|up|down|left|right|closer|nearer|rise|climb|drop|to",
+        _MOTIONS,
         (Translate, Approach, GoTo),
     ),
     (
@@ -137,7 +144,7 @@ _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
     (
         "opening",
         rf"(?:open(?:ing)?|(?:let(?:ting)? go|release|releasing)(?: of)?){_ITS_THING}?|drop(?:ping)?{_ITS_THING}",
-        "open|let|release|drop|put|place|lay|set|down",
+        "open|let|release|drop|put|place|lay|set|down|give|pass|hand|here",
         (_OPEN,),
     ),
     ("closing", "(?:close|closing)(?: (?:the|your) (?:gripper|hand))?", "close|shut|grip|grab|hold", (_CLOSE,)),

@@ -85,6 +85,16 @@ _REPORT = (
 )
 _REPORTED = re.compile(rf"(?P<order>(?:{_CALL} ){{0,12}})(?!{_NO_REPORT})(?:{'|'.join(_REPORT)})")
 """A halt, if any, and behind it what happens and orders nothing: "stop there's a child"."""
+_BODY = (
+    r"(?:hands?|fingers?|thumbs?|hair|sleeves?|arms?|wrists?|skin|gloves?|scarf|tie|lanyard|necklace|shirt|coat|apron)"
+)
+_GRIPPED = re.compile(
+    r"\byou (?:(?:re|r|are|ve|have) )?(?:just )?"
+    r"(?:got|hold|holding|crush\w*|squeez\w*|pinch\w*|grip\w*|grabbed|caught|trapped) (?:on to |hold of )?"
+    rf"(?:my|his|her|our|their|the|\w+ s) (?:\w+ ){{0,2}}?{_BODY}\b"
+    rf"|\b{_BODY} (?:\w+ ){{0,3}}?in (?:your|the) (?:grip|gripper|claws?|jaws?|fingers?|hand)\b"
+)
+"""What only a gripper that opens can end: "stop, you've got my hand"."""
 _MAX_CHARACTERS = 4096
 _TO_BE_SAID = re.compile(
     r"\W*(?:(?:please|now|ok|okay|hey|robot|drone|just|then|and|can|could|will|would|you)\W+)*"
@@ -121,15 +131,17 @@ def _orders(instruction: str) -> set[str]:
         return set()
     plain = unicodedata.normalize("NFKD", instruction).lower().replace("'", " ")
     clauses = [" ".join(re.findall(r"[a-z]+|\d+", clause)) for clause in re.split(r"[.,;:!?\n\u2014]", plain)]
-    is_halt = False
+    plain_words, is_halt = " ".join(clauses), False
     for index, clause in enumerate(clauses):
         report = _REPORTED.fullmatch(clause)
         told = report["order"] if report else clause
         is_halt = is_halt or re.search(rf"\b{_HALT}\b", told) is not None
         if report and is_halt:
             clauses[index] = told
-    text = " ".join(clauses)
-    text = " ".join(_ASIDE.sub(" ", text).split())
+    said = " ".join(clauses)
+    if is_halt and _GRIPPED.search(plain_words) and not re.search(r"\b(?:don t|dont|never|not)\b", said):
+        return {"stop", "release"}
+    text = " ".join(_ASIDE.sub(" ", said).split())
     if any(word not in _FILLERS for word in _ORDER.sub(" ", text).split()):
         return set()
     return {kind for match in _ORDER.finditer(text) if (kind := match.lastgroup)}

@@ -159,11 +159,24 @@ def test_a_stop_that_also_says_let_go_stops_a_robot_without_a_gripper(order):
         "don't stop, there's a child",
         "you're at the door, stop there",
         "hang on, there's a cup",
-        "Stop, my finger is in your gripper!",
     ],
 )
 def test_a_task_is_no_stop(task):
     assert immediate_plan(ROBOTS["indy7"], task) == ""
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        "Stop, my finger is in your gripper!",
+        "stop, you've got my hand",
+        "Stop! You're crushing my fingers",
+        "stop, you caught her hair",
+    ],
+)
+def test_a_gripper_that_holds_somebody_opens(report):
+    assert immediate_plan(ROBOTS["indy7"], report) == "open();"
+    assert immediate_plan(ROBOTS["tello"], report) == "h();"
 
 
 def test_it_never_takes_a_task_of_the_corpus_for_a_stop():
