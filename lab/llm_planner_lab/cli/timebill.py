@@ -73,7 +73,9 @@ def inventories(
     threads: ThreadsOption = 1,
     cpu_time: Annotated[bool, typer.Option(help="Count processor time: less disturbed by other programs.")] = False,
 ) -> None:
-    """Measure time budgets where prompts and answers are long: 1,000 to 3,500 tokens, and 64 to 512.
+    """Measure time budgets where prompts and answers are long, against everything that could be configured.
+
+    Prompts have 1,000 to 3,500 tokens, answers 64 to 512.
 
     Nothing else should run meanwhile. It takes hours; --per-class 4 some twenty minutes.
     """
