@@ -49,7 +49,7 @@ def test_text_from_outside_cannot_end_its_line(instruction: str, scene: str, rea
     failure_context = make(instruction=instruction, scene=scene, reason=reason)
     text = failure_context.text(PromptStyle.INSTRUCT)
     assert len(text.splitlines()) == (5 if scene == failure_context.scene_before else 6)
-    assert text.splitlines()[0].startswith("failed: g(cat); (g: ")  # it did not work, or a cause that a driver may state
+    assert text.splitlines()[0].startswith("failed: g(cat); (g: ")  # or a cause that drivers state
     lines = failure_context.text(PromptStyle.COMPACT).splitlines()
     assert [line.split(":")[0] for line in lines if line] in (
         ["failed", *seen, *gone, "plan"] for seen in ([], ["seen"]) for gone in ([], ["gone"])
