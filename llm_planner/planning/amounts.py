@@ -16,6 +16,16 @@ from llm_planner.core.skill import SkillCall
 from llm_planner.language.parser import parse
 from llm_planner.language.syntax import And, Assign, Call, Comparison, Fail, If, Loop, Number, Or, Return, Text
 from llm_planner.planning.quantities import SIDE, TURN_BEFORE, UNIT, Quantity, QuantityKind, quantities
+from llm_planner.planning.stated_amounts import (
+    SIDE_BEFORE,
+    SIDE_BEHIND,
+    STEPS,
+    TAKEN_BACK,
+    Range,
+    around,
+    side_of,
+    stated_amounts,
+)
 from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.effect import Translate, Turn
 from llm_planner.robots.model import RobotModel
@@ -31,13 +41,6 @@ _LITTLE = re.compile(
 )
 _LOT = re.compile(r"\b(lot|lots|far|way|much|long|plenty)\b")
 _FACTORS = ((re.compile(r"\bhalf|half\b|halve"), 0.5), (re.compile(r"\b(twice|double)\b"), 2.0))
-_TAKEN_BACK = re.compile(
-    r"\b(?:not?|na[hw]?|nope|never|\w+n't|(?:do|did|is|ca|wo)nt|cannot|without|unless|instead|actually|mean|meant|rather"
-    r"|better|prefer|sorry|scratch|scrap|correction|pardon|oops|wrong|nonsense|cancel|forget|joking|lie|fact|enough|only"
-    r"|maybe|well|because|since|already|(?:make|call) (?:it|that)|too (?:much|far|high|low|small|little|long|short)"
-    r"|says|said|(?:i|us) say|told|was|were|wanted|away|distance|and a bit)\b|, wait,|[.]{2}|[?]"
-)
-"""An instruction with such words may state an amount that its plan does not need."""
 _SIDES = r"up(?:wards?)?|down(?:wards?)?|left|right|for(?:ward)?s?|back(?:wards?)?|ahead|higher|lower"
 _ORDERS = {
     QuantityKind.LENGTH: re.compile(rf"\b(?:{_SIDES})\b"),
@@ -49,8 +52,6 @@ _ORDERS = {
 _NO_ORDER = re.compile(r"(?:an?|one|half an?) (?:sec|second|min|minute|hour)s?|(?!half)\S+ turns?")
 """What may be a manner of speaking, or "a second one", "step two: turn right"."""
 _SAID_AGAIN = re.compile(r"\b(?:so|that's|that is|which is|it's|literally|total|will do|went|measured|other)\b")
-_SIDE_BEFORE = re.compile(rf"\b{SIDE}(?: (?:by|about|for|around|roughly))? $")
-_SIDE_BEHIND = re.compile(rf" (?:to (?:the|your) )?{SIDE}\b")
 _ANY_SIDE = re.compile(rf"\b(?:{_SIDES})\b")
 _AXES = (("forward", "back"), ("left", "right"), ("up", "down"))
 _A_SIDE = re.compile(rf"\b{SIDE}\b")
@@ -58,16 +59,11 @@ _A_LITTLE = re.compile(
     r"\b(?:slight(?:ly)?|(?<!quite )an? (?!good |fair )(?:\w+ )?"
     r"(?:bit|little|touch|tad|smidge(?:n|on)?|hair|nudge|inch|whisker|fraction|step))\b"
 )
-_SIDE_ALONE_BEHIND = re.compile(rf"{_SIDE_BEHIND.pattern}\s*(?:$|[,.;:!?](?![0-9])|(?:and|then|please)\b)")
+_SIDE_ALONE_BEHIND = re.compile(rf"{SIDE_BEHIND.pattern}\s*(?:$|[,.;:!?](?![0-9])|(?:and|then|please)\b)")
 _NO_NOUN = re.compile(r"\s*(?:$|[,.;:!?](?![0-9])|(?:and|then|please)\b)")
 _BARE_ANGLE, _BARE_LENGTH = (1.0,), (1.0, 100.0, 30.48, 2.54, 91.44, 50.0)
 """What a number without a unit may count; a length also steps."""
 _LEAST_BARE_ANGLE = 5.0  # "turn left 2" may be twice
-_CORRECTED = re.compile(
-    rf"(?: (?:to (?:the|your) )?{SIDE})?"
-    r"(?:[\s,.;:]*\b(?:no|nope|wait|sorry|actually|i mean|(?:or )?rather|correction|make (?:it|that)))+[,:]? (?:by )?"
-)
-"""What stands between an amount and the one that takes its place: "2 m to the left, no, wait, 3 m"."""
 _TOTAL = re.compile(r"\b(?:total|altogether|together|sum|half|more|less|further|back|return|home|both|all)\b")
 """Words by which amounts of different sides may be added up."""
 _REPEATED = re.compile(
@@ -83,7 +79,8 @@ _UNSTATED = {
     QuantityKind.LENGTH: (
         _ANY_SIDE,
         re.compile(
-            r"\b(?:lots?|loads|fair|well|far|ways?|much|long|plenty|max\w*|limit|end|until|till|as|all|away|feet|fe[ae]t|foot|inch\w*|yards?"
+            r"\b(?:lots?|loads|fair|well (?=back|away|clear|forward|up|down|to\b)"
+            r"|far|ways?|much|long|plenty|max\w*|limit|end|until|till|as|all|away|feet|fe[ae]t|foot|inch\w*|yards?"
             r"|(?:centi|milli)?m[e\u00e8\u00e9]t\w*|c?ms?|past|through|across|along|over|around|behind|beyond|into|near\w*|close\w*|closing|reach|be|high"
             r"|to(?:wards?)? (?!(?:the |your )?(?:left|right|front|side)))\b"
         ),
@@ -108,16 +105,6 @@ _UNSTATED = {
 _MOST = {QuantityKind.LENGTH: (200.0, 100.0), QuantityKind.ANGLE: (180.0, 45.0), QuantityKind.TIME: (10.0, 10.0)}
 """What a plan may make of an order without an amount, and of one for a little."""
 _BARE = {QuantityKind.LENGTH: _BARE_LENGTH, QuantityKind.ANGLE: (1.0, 90.0, 360.0), QuantityKind.TIME: (1.0, 60.0)}
-_STEPS = re.compile(r" steps?\b(?! of|[:.])", re.IGNORECASE)
-_STEP_CM = 50.0
-"""Of "three steps"; a plan may make half of it, or twice as much."""
-_UP_TO = re.compile(
-    r"\b(?:climb|ris|ascen|up|take ?off|lift|higher)[^,.;]{,12} to (?:an? (?:height|altitude) of )?(?:about )?$"
-)
-_START_HEIGHT_CM = 100.0
-"""From "climb to 2 m" a plan may take off what the robot is thought to be at already."""
-_RANGE = re.compile(r" (?:or|to|or maybe|or perhaps) | ?[-\u2013] ?")
-_A_SECOND, _A_SECOND_S = re.compile("a second|a sec"), (1.0, 5.0)
 _VAGUE = ((_LITTLE, (20.0, 30.0, 50.0, 15.0)), (_LOT, (200.0, 300.0)))
 
 
@@ -147,23 +134,6 @@ class _Use:
         return (self.value * n for n in self.rounds)
 
 
-@dataclass(frozen=True, slots=True)
-class _Range:
-    """An amount that an instruction leaves open: "two or three metres".
-
-    Attributes:
-        stated: What stands for all of it.
-        least: In the unit of its kind.
-        most: The same.
-        side: The only one that it is for; empty if it is for all.
-    """
-
-    stated: Quantity
-    least: float
-    most: float
-    side: str = ""
-
-
 @dataclass(slots=True)
 class AmountCheck:
     """Follows one plan call by call.
@@ -177,7 +147,7 @@ class AmountCheck:
     instruction: str
     problem: str = field(default="", init=False)
     _stated: tuple[Quantity, ...] = field(init=False)
-    _ranges: tuple[_Range, ...] = field(init=False)
+    _ranges: tuple[Range, ...] = field(init=False)
     _lengths_cm: set[float] = field(init=False)
     _sides: dict[Quantity, str] = field(init=False)
     _words: str = field(init=False)
@@ -187,12 +157,10 @@ class AmountCheck:
     _is_conditional: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        stated = quantities(self.instruction)
-        self._words = _between(self.instruction, stated).lower()
-        stated = (*_with_steps(self.instruction, _without_corrected(self.instruction, stated)),)
-        self._stated, self._ranges = _with_ranges(self.instruction, stated)
+        self._words = _between(self.instruction, quantities(self.instruction)).lower()
+        self._stated, self._ranges = stated_amounts(self.instruction)
         self._lengths_cm = {size for kind, size in self._units() if kind is QuantityKind.LENGTH} or {1.0}
-        self._sides = {q: _side_of(self.instruction, q) for q in self._stated}
+        self._sides = {q: side_of(self.instruction, q) for q in self._stated}
 
     def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:  # noqa: ARG002 (the text has loops, too)
         """Returns how the plan stands with the calls of another statement.
@@ -330,7 +298,7 @@ class AmountCheck:
 
     def _swapped(self) -> list[_Use]:
         """Returns uses of amounts that stand by another side, for sides whose own amounts the plan does not use."""
-        if _TAKEN_BACK.search(self._words):
+        if TAKEN_BACK.search(self._words):
             return []
         by_side: dict[tuple[QuantityKind, str], list[float]] = {}
         for q in (q for q in self._stated if self._sides[q]):
@@ -345,7 +313,7 @@ class AmountCheck:
 
     def _unlike_bare(self) -> list[_Use]:
         """Returns uses where another number, without a unit, stands directly behind the turn or the side."""
-        if _TAKEN_BACK.search(self._words):
+        if TAKEN_BACK.search(self._words):
             return []
         found = []
         for q in (q for q in self._stated if q.kind is QuantityKind.COUNT):
@@ -360,8 +328,8 @@ class AmountCheck:
 
     def _bare(self, q: Quantity) -> tuple[dict[QuantityKind, tuple[float, ...]], set[str]]:
         """Returns what a number without a unit may count, by kind, and the sides that it stands by."""
-        before, behind = _around(self.instruction, q)
-        turn, side = TURN_BEFORE.search(before), _SIDE_BEFORE.search(before)
+        before, behind = around(self.instruction, q)
+        turn, side = TURN_BEFORE.search(before), SIDE_BEFORE.search(before)
         side_behind = _SIDE_ALONE_BEHIND.match(behind)
         sides = {match.lastgroup or "" for match in (turn, side, side_behind) if match} - {""}
         if not ((side_behind and q.value > 1) or ((turn or side) and _NO_NOUN.match(behind))):
@@ -422,7 +390,7 @@ class AmountCheck:
 
     def _forgotten(self) -> Iterator[Quantity]:
         """Yields the amounts that the instruction orders, as far as that is clear, and the plan does not use."""
-        if _TAKEN_BACK.search(self._words):
+        if TAKEN_BACK.search(self._words):
             return
         for kind in {kind: None for kind, _ in self._units()}:
             unused = self._unused(kind)
@@ -435,66 +403,13 @@ class AmountCheck:
         """Whether an amount is not only talk: "hang on a sec", "one turn of 30 degrees"."""
         before, behind = self.instruction[: q.start].lower(), self.instruction[q.end :].lower()
         said = self.instruction[q.start : q.end].lower()
-        if _NO_ORDER.fullmatch(said) or _STEPS.search(said) or behind.startswith(" of ") or behind[:1].isalpha():
+        if _NO_ORDER.fullmatch(said) or STEPS.search(said) or behind.startswith(" of ") or behind[:1].isalpha():
             return False
         is_order = _ORDERS[q.kind].search(f"{before[-25:]}~{behind[:25]}") is not None
         return is_order or any(use.kind is q.kind for use in self._used)
 
     def _sentence(self, use: _Use) -> str:
         return f"the plan says {use.value:g} {use.kind.value}, which contradicts the instruction"
-
-
-def _without_corrected(instruction: str, stated: Sequence[Quantity]) -> tuple[Quantity, ...]:
-    """Returns the amounts but for those that the next one corrects, if nothing is taken back behind it."""
-    corrected = {
-        one
-        for one, two in itertools.pairwise(stated)
-        if one.kind is two.kind
-        and _CORRECTED.fullmatch(instruction[one.end : two.start].lower())
-        and not _TAKEN_BACK.search(instruction[two.end :].lower())
-    }
-    return tuple(q for q in stated if q not in corrected)
-
-
-def _with_steps(instruction: str, stated: Iterable[Quantity]) -> Iterator[Quantity]:
-    """Yields the amounts, numbers of steps as lengths."""
-    for q in stated:
-        is_in = instruction[: q.start].lower().endswith("in ")  # "three metres in three steps"
-        steps = _STEPS.match(instruction, q.end) if q.kind is QuantityKind.COUNT and not is_in else None
-        yield replace(q, kind=QuantityKind.LENGTH, value=_STEP_CM * q.value, end=steps.end()) if steps else q
-
-
-def _with_ranges(instruction: str, stated: Sequence[Quantity]) -> tuple[tuple[Quantity, ...], tuple[_Range, ...]]:
-    """Returns the amounts, of two that are the ends of a range the upper one alone, and the ranges."""
-    lower_ends, ranges = set(), []
-    for one, two in itertools.pairwise(stated):
-        unit = re.findall(r"[a-z]+|.", instruction[two.start : two.end].lower())[-1]
-        factor = 1.0 if one.kind is two.kind else UNIT.get(unit, (two.kind, _STEP_CM))[1]
-        is_range = two.kind is not QuantityKind.COUNT and one.kind in (two.kind, QuantityKind.COUNT)
-        if is_range and _RANGE.fullmatch(instruction[one.end : two.start].lower()) and one.value * factor < two.value:
-            lower_ends.add(one)
-            ranges.append(_Range(two, one.value * factor, two.value, _side_of(instruction, two)))
-    for q in stated:
-        said = instruction[q.start : q.end].lower()
-        if _UP_TO.search(_around(instruction, q)[0]) and q.kind is QuantityKind.LENGTH:
-            ranges.append(_Range(q, q.value - _START_HEIGHT_CM, q.value, "up"))
-        elif _A_SECOND.fullmatch(said):
-            ranges.append(_Range(q, *_A_SECOND_S))
-        elif q.kind is QuantityKind.LENGTH and _STEPS.search(f" {said}"):
-            ranges.append(_Range(q, q.value / 2 + 1.0, q.value * 2, _side_of(instruction, q)))
-    return tuple(q for q in stated if q not in lower_ends), tuple(ranges)
-
-
-def _around(instruction: str, q: Quantity) -> tuple[str, str]:
-    """Returns the words before an amount and behind it."""
-    return instruction[max(0, q.start - 40) : q.start].lower(), instruction[q.end : q.end + 40].lower()
-
-
-def _side_of(instruction: str, q: Quantity) -> str:
-    """Returns the side that an amount stands directly by; empty if there is none, or one on either hand."""
-    before, behind = _around(instruction, q)
-    found = {match.lastgroup for match in (_SIDE_BEFORE.search(before), _SIDE_BEHIND.match(behind)) if match}
-    return (found.pop() or "") if len(found) == 1 else ""
 
 
 def _side_of_effect(effect: object) -> str:
