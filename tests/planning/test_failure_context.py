@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import PlannerError
+from llm_planner.planning.failure_cause import FailureCause
 from llm_planner.planning.failure_context import FailureContext, ReplanContext, replan_context
 from llm_planner.planning.prompt import PromptStyle
 
@@ -49,7 +50,7 @@ def test_text_from_outside_cannot_end_its_line(instruction: str, scene: str, rea
     failure_context = make(instruction=instruction, scene=scene, reason=reason)
     text = failure_context.text(PromptStyle.INSTRUCT)
     assert len(text.splitlines()) == (5 if scene == failure_context.scene_before else 6)
-    assert text.splitlines()[0].startswith("failed: g(cat); (g: ")  # or a cause that drivers state
+    assert text.splitlines()[0] in {f"failed: g(cat); (g: {cause.value.format(name='cat')})" for cause in FailureCause}
     lines = failure_context.text(PromptStyle.COMPACT).splitlines()
     assert [line.split(":")[0] for line in lines if line] in (
         ["failed", *seen, *gone, "plan"] for seen in ([], ["seen"]) for gone in ([], ["gone"])

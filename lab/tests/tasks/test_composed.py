@@ -32,7 +32,7 @@ def assert_right(frames):
     """Asserts that plans are executed where the gate lets them, and that the checks find nothing wrong with them."""
     judged, refused = refusals(frames, ROBOTS)
     assert judged > 0.5 * len(frames)  # one that asks back is not judged
-    assert sum(map(len, refused.values())) <= 0.02 * judged, refused  # 0.8 % of 1,900 that were looked at
+    assert sum(map(len, refused.values())) <= 0.01 * judged, refused
     for one in frames:
         task = literal(random.Random(0), one, has_scene=False)
         if (why := refusal(task, task.plan, ROBOTS[task.robot])) is not None and why:
@@ -45,10 +45,10 @@ def assert_right(frames):
 
 def test_orders_of_the_corpus_can_be_parts_of_larger_ones():
     rng, things = random.Random(1), {robot: nouns(FRAMES, robot) for robot in ROBOTS}
-    drawn = rng.sample(FRAMES, 3000)
+    drawn = rng.sample(FRAMES, 20_000)
     larger = [composed(rng, f, lambda r, f=f: r.choice(things[f.robot]).lower()) for f in drawn]
     changed = [new for new, old in zip(larger, drawn, strict=True) if new != old]
-    assert len(changed) > 200
+    assert len(changed) > 1300
     assert_right(changed)
 
 
