@@ -14,6 +14,7 @@ from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.planning.grammar import lark_grammar
 from llm_planner.serving.plan_preparer import PlanPreparer
+from llm_planner.serving.prompt_encoder import PromptEncoder
 from llm_planner_lab.bench.section7 import rounded
 from llm_planner_lab.bench.timebill.ete import Grid, measure_end_to_end, measure_ete
 from llm_planner_lab.bench.timebill.jobs import Workload, draw_jobs
@@ -92,12 +93,14 @@ class Opened:
     """An engine that was measured, and the lab around it.
 
     Attributes:
+        encoder: Of the model's prompts.
         ete: How exactly execution times are predicted (``measure_ete``).
         lengths: How exactly lengths are (``length_figures``).
     """
 
     backend: "TorchBackend"
     lab: Lab
+    encoder: PromptEncoder
     reference: Reference
     ete: Mapping[str, Any]
     lengths: Mapping[str, Any]
@@ -149,7 +152,7 @@ def open_lab(bench: TimeBillBench, on_progress: Progress) -> Iterator[Opened]:
         )
         lab = Lab(replayed, plans, whole, predictor, library, profile, jobs, bench.workload, clock)
         lab.measure_jobs(on_progress)
-        yield Opened(backend, lab, reference, ete, lengths)
+        yield Opened(backend, lab, encoder, reference, ete, lengths)
     finally:
         backend.close()
 
@@ -169,7 +172,7 @@ def run_timebill(bench: TimeBillBench, on_progress: Progress) -> dict[str, Any]:
         more = replace(
             work, first_seed=work.first_seed + work.num_seeds, num_seeds=1, per_class=bench.further_per_class
         )
-        further_jobs = draw_jobs(more, build_prompt_encoder(resolve_model(bench.planner.engine.model)), lab.library)
+        further_jobs = draw_jobs(more, opened.encoder, lab.library)
         end_to_end = measure_end_to_end(lab.with_more(further_jobs), ete["reference_s"])
         sweep = sweep_figures(run_sweep(lab, bench.fractions, on_progress))
         truncation = run_truncation(lab, bench.fractions, backend.tokenizer.encode, on_progress)

@@ -99,9 +99,9 @@ def judge(
         complete.append(float(result.error_code is ErrorCode.NONE))
         has_answer = result.error_code in _ANSWERED
         in_time.append(has_answer and answer.ended_s - answer.arrival_s <= budgets_s[job.name])
-        ratios.append(result.metrics.eviction_ratio)
-        num_left = job.num_prompt_tokens if is_skipped else result.metrics.num_prompt_tokens
-        omitted.append(1.0 - num_left / job.num_prompt_tokens)
+        if num_left := result.metrics.num_prompt_tokens:  # none of what was skipped, refused or killed
+            ratios.append(result.metrics.eviction_ratio)
+            omitted.append(1.0 - num_left / job.num_prompt_tokens)
     refused, num_in_time = codes.count(ErrorCode.BUDGET_INFEASIBLE.name), sum(in_time)
     successes = tuple(score.success for score in scores)
     mean, ci95 = mean_and_ci95(successes)
@@ -123,8 +123,8 @@ def judge(
         skipped=codes.count("skipped"),
         no_plan=sum(code not in _TIMELY_CODES for code in codes),
         n=len(jobs),
-        eviction_ratio=sum(ratios) / len(ratios),
-        omitted_ratio=sum(omitted) / len(omitted),
+        eviction_ratio=mean_and_ci95(ratios)[0] or 0.0,
+        omitted_ratio=mean_and_ci95(omitted)[0] or 0.0,
     )
     return Cell(row, successes, tuple(answers[job.name] for job in jobs))
 

@@ -29,13 +29,19 @@ FIXED = ALPHAS | {"vanilla", "scene_50", "scene_90", "scene_50_95", "scene_90_95
 APPROACHES = FIXED | {"timebill", "timebill_by_need", "ours_whole_scene", "ours"}
 
 
+def save_planner(path):
+    """Writes a random model with a length predictor that was measured; returns its directory."""
+    save_model(path, max_position_embeddings=1024)
+    (path / "planner.json").write_text('{"prompt_style": "compact"}')
+    predictor = path.with_name(f"{path.name}-length")
+    save_predictor(predictor, path)
+    (predictor / "figures.json").write_text(json.dumps(MEASURED))
+    return path
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    path = save_model(tmp_path_factory.mktemp("models") / "planner", max_position_embeddings=1024)
-    (path / "planner.json").write_text('{"prompt_style": "compact"}')
-    save_predictor(path.with_name("planner-length"), path)
-    (path.with_name("planner-length") / "figures.json").write_text(json.dumps(MEASURED))
-    return path
+    return save_planner(tmp_path_factory.mktemp("models") / "planner")
 
 
 def make_bench(model, **changes):
@@ -101,6 +107,7 @@ def test_fixed_ratios_evict_more_and_more_and_only_ours_refuses(document):
     assert by_name["vanilla"] == 0.0
     assert [by_name[name] for name in names] == sorted(by_name[name] for name in names)
     assert by_name["alpha_25"] > 0.0
+    assert all(row["omitted_ratio"] == 0.0 for row in document["sweep"] if row["approach"] == "vanilla")
     assert all(row["refused"] == 0 for row in document["sweep"] if not row["approach"].startswith("ours"))
 
 

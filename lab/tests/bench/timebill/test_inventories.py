@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from lab.tests.bench.timebill.test_benchmark import MEASURED
-from lab.tests.engine.length_builders import save_predictor
+from lab.tests.bench.timebill.test_benchmark import save_planner
 from llm_planner.cli.main import app
 from llm_planner.core.config import EngineConfig, PlannerConfig
 from llm_planner.core.request import OverrunStrategy
@@ -17,15 +16,11 @@ from llm_planner_lab.bench.timebill.ete import Grid
 from llm_planner_lab.bench.timebill.inventories import INVENTORIES, run_inventories
 from llm_planner_lab.reports import write_report
 from llm_planner_lab.tasks.inventory import sample_inventory
-from tests.engine.builders import save_model
 
 
 @pytest.fixture(scope="module")
 def document(tmp_path_factory):
-    model = save_model(tmp_path_factory.mktemp("models") / "inventory", max_position_embeddings=1024)
-    (model / "planner.json").write_text('{"prompt_style": "compact"}')
-    save_predictor(model.with_name("inventory-length"), model)
-    (model.with_name("inventory-length") / "figures.json").write_text(json.dumps(MEASURED))
+    model = save_planner(tmp_path_factory.mktemp("models") / "inventory")
     planner = PlannerConfig(engine=EngineConfig(model=str(model), device="cpu", dtype="float32", num_threads=1))
     bench = TimeBillBench(
         planner=planner,
