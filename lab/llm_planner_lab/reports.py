@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from llm_planner.scheduling.policies import make_policy
 from llm_planner_lab import templates
 from llm_planner_lab.bench import overhead, resumption
 from llm_planner_lab.bench.admission.experiment import OURS
@@ -53,13 +54,18 @@ def _timely_facts(document: Document) -> dict[str, Any]:
 
 
 def _live_facts(document: Any) -> dict[str, Any]:  # noqa: ANN401 (a list of documents)
-    """Returns, for each run, the default policy, its metrics, and the name and metrics of the best other one."""
+    """Returns what the template shows besides the runs.
+
+    For each run the default policy's metrics, and name and metrics of the best other one; the default policy; and the
+    policies that ``batch_limit: auto`` gives the latency-guided limit.
+    """
     rows = []
     for run in document:
         others = {name: metrics for name, metrics in run["policies"].items() if name != DEFAULT}
         best = max(others, key=lambda name: others[name]["all"]["utility_share_of_max"])
         rows.append((run, run["policies"][DEFAULT], best, others[best]))
-    return {"default": DEFAULT, "rows": rows}
+    limited = [f"`{name}`" for name in document[0]["policies"] if getattr(make_policy(name), "limits_batch", False)]
+    return {"default": DEFAULT, "rows": rows, "limited": limited}
 
 
 REPORTS: Mapping[str, Callable[[Document], Mapping[str, Any]]] = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``llm-planner demo``: a small fleet, each robot its own process, flies goals that the model never saw."""
+"""``llm-planner demo``: a small fleet, each robot its own process, flies goals that are held out from training."""
 
 import json
 import threading
@@ -54,9 +54,9 @@ def demo(
     Two emergencies have a time budget that the planner keeps; the third one's is so short that it refuses, and the
     drone's reflex acts.
 
-    Instructions and object names are held out from training. The bundled model solves all goals of the default seed;
-    other seeds show its success rate (models/planner-small/README.md). With --sim mujoco robots have bodies, and things
-    are solid and hide each other. Exit status 0 if every goal ended as it should.
+    The tasks are drawn from what the templates of training hold out. The bundled model solves all goals of the default
+    seed; other seeds show its success rate (models/planner-small/README.md). With --sim mujoco robots have bodies, and
+    things are solid and hide each other. Exit status 0 if every goal ended as it should.
 
     Example: llm-planner demo
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's goals, and what is written about them: tasks the model never saw, success by goal test, a timeline."""
+"""The demo's goals, and what is written about them: held-out tasks, success by goal test, a timeline."""
 
 import json
 from collections.abc import Sequence
@@ -85,7 +85,7 @@ _PERSON = WorldObject(
 
 
 def draw_goals(seed: int) -> dict[str, list[DemoGoal]]:
-    """Returns the goals of every robot in order: instructions and names that training never saw."""
+    """Returns the goals of every robot in order: wordings and combinations of names that are held out."""
     tasks, goals = tasks_of(seed), dict[str, list[DemoGoal]]()
     for robot, programme in PROGRAMME.items():
         goals[robot] = []

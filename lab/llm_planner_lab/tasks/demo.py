@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws the demo's tasks, which training never saw; the product carries those of the default seed as a file.
+"""Draws the demo's tasks, which no template is trained with; the product carries those of the default seed as a file.
 
 python -m llm_planner_lab.tasks.demo     # writes that file again
 """
@@ -21,7 +21,7 @@ _QUICK = frozenset({"avoid_injury", "evade_animal", "cannot"})
 
 
 def draw_tasks(seed: int) -> dict[str, DemoTask]:
-    """Returns the task of every goal by its tag: instructions and names that training never saw."""
+    """Returns the task of every goal by its tag: wordings and combinations of names that are held out."""
     tasks: dict[str, DemoTask] = {}
     for robot, programme in PROGRAMME.items():
         for number, (family, _urgency, _at_s) in enumerate(programme):

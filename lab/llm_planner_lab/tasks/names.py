@@ -10,7 +10,7 @@ from llm_planner_lab.tasks.words import COLOURS, HELD_OUT_THINGS, MATERIALS, THI
 
 _CONSONANTS = "bcdfghjklmnpqrstvwxyz"
 _VOWELS = "aeiou"
-HELD_OUT_SHARE = 8  # one combination of names and numbers in eight is never trained
+HELD_OUT_SHARE = 8  # one combination of names and numbers in eight is never drawn for training
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,6 @@ def thing(
 
 
 def is_held_out(names: Iterable[str]) -> bool:
-    """True if training never sees this combination of names and numbers (by hash; no names are never held out)."""
+    """True if no template is trained with these names and numbers together (by hash; no names are never held out)."""
     combination = "|".join(names)
     return bool(combination) and zlib.crc32(combination.encode()) % HELD_OUT_SHARE == 0

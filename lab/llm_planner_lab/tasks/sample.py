@@ -188,7 +188,7 @@ def sample(
     Args:
         rng: Source of chance; the same state gives the same task.
         difficulty: Limits of length and noise.
-        held_out: Draw what training never sees: variants of templates, words, combinations of names.
+        held_out: Draw what training never draws here: variants of templates, words, combinations of names.
         family: One of FAMILY_NAMES; by default drawn by weight.
     """
     while True:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from transformers import LlamaConfig
 
-from llm_planner_lab.tasks.frames import HELD_OUT_AUTHORS, corpus, of_authors
 from llm_planner_lab.tasks.sample import SEQUENCES
 from llm_planner_lab.templates import render
 from llm_planner_lab.training.evaluate import Evaluation
@@ -42,7 +41,7 @@ def model_card(
         people: What was measured on sentences of authors that training never saw.
         network: Shape of the network.
         num_parameters: Weights, each counted once.
-        training: Sentences on the run that made the model.
+        training: Sentences on the run that made the model, and on how many authors' sentences it drew.
         command: What measured the figures.
     """
     families = next(iter(evaluations.values())).scores
@@ -55,7 +54,6 @@ def model_card(
         num_parameters=num_parameters,
         training=training,
         command=command,
-        num_authors=len({frame.author for frame in of_authors(corpus(), HELD_OUT_AUTHORS, is_in=False)}),
     )
 
 

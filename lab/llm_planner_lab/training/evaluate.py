@@ -99,7 +99,7 @@ def evaluate(
         difficulty: Of the tasks.
         families: Which ones.
         threads: CPU threads of the engine.
-        held_out: Variants of templates and combinations of names that training never saw; else those of training.
+        held_out: As ``sample`` has it: variants of templates, words and combinations that it never draws for training.
     """
     rng = random.Random(seed)
     tasks = [sample(rng, difficulty, held_out=held_out, family=name) for name in families for _ in range(per_family)]

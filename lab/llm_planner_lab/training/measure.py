@@ -27,7 +27,9 @@ def main(
     seed: Annotated[int, typer.Option(help="Of the tasks.")] = 1,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
     card: Annotated[Path | None, typer.Option(help="Write the model card here.")] = None,
-    training: Annotated[str, typer.Option(help="Sentences on the training run, for the card.")] = "",
+    training: Annotated[
+        str, typer.Option(help="Sentences on the training run, for the card: steps, tokens, how many authors.")
+    ] = "",
 ) -> None:
     """Measures a planner model on held-out tasks, by execution."""
     console = Console()

@@ -92,6 +92,7 @@ def test_the_card_shows_every_family_with_its_numbers(measured):
     assert "12.5 % of the sentences" in card
     assert "in 10.0 %" in card
     assert "measure it" in card
+    assert "are sentences of authors (lab/corpus)" in card, "how many, only the sentences on the run know"
     assert "3.6 M parameters" in card
 
 

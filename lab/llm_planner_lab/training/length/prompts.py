@@ -60,8 +60,9 @@ class PromptParts:
 def generate_prompts(num_train: int, num_held_out: int, seed: int) -> PromptParts:
     """Returns prompts of the kind that the bundled planner was trained on: half sentences of people, half templates.
 
-    Calibration and test prompts use authors' sentences, variants of templates, words and combinations of names that no
-    training of planner or predictor ever sees: new requests in service are like that. Of the training prompts from
+    Calibration and test prompts are sentences of authors by whom neither planner nor predictor is trained, and tasks of
+    the variants of templates, words and combinations of names that ``sample`` never draws for training (sentences of
+    trained authors have most of these words): new requests in service are like that. Of the training prompts from
     templates half give every family of tasks the same share, a third of these in crowded scenes: what is drawn seldom
     has lengths of its own, too.
     """
