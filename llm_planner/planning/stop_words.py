@@ -67,8 +67,8 @@ _ASIDE = re.compile(
 )
 _FORBIDS = r"(?:do not|don t|dont|never)"
 _HALTED = (
-    rf"(?:{_HALT}(?: (?:it|that|there|everything|all|dead|{_MOTION}|where you are|"
-    rf"(?:the |your )?(?:arm|drone|robot)))?|{_FORBIDS} (?:you )?move|hold (?:it|still|everything)|(?:stand|keep) still)"
+    rf"(?:{_HALT}(?: (?:it|that|there|everything|all|dead|{_MOTION}|where you are|(?:the |your )?(?:arm|drone|robot)))?"
+    rf"|{_FORBIDS} (?:you )?move|hold (?:it|still|everything)|(?:stand|keep) still)"
 )
 _HALTS = re.compile(rf"\b{_HALTED}\b")
 _CALL = (
