@@ -71,6 +71,21 @@ ROBOTS = {name: RobotLibrary().get(name) for name in ("tello", "indy7")}
         "Stop! My hand!",
         "Freeze, Amy's hand is right under you, don't move!",
         "halt, you're about to hit the glass",
+        "help! stop!",
+        "you must stop",
+        "I need you to stop",
+        "alright stop",
+        "everybody stop",
+        "stop, a kid!",
+        "stop the motors",
+        "stop hurting me",
+        "stop it hurts",
+        "stop he's under it",
+        "stop, don't touch her",
+        "don't move, there's a kid behind you",
+        "whoa there's a kid",
+        "hold everything, somebody is in the cell",
+        "the glass is tipping over, halt",
     ],
 )
 def test_a_stop_is_a_stop(order):
@@ -159,6 +174,24 @@ def test_a_stop_that_also_says_let_go_stops_a_robot_without_a_gripper(order):
         "don't stop, there's a child",
         "you're at the door, stop there",
         "hang on, there's a cup",
+        "stop recording",
+        "stop the conveyor",
+        "stop in 5 seconds",
+        "stop when you see her",
+        "stop the robot from falling, go left",
+        "stop a kid from running in",
+        "stop it from falling",
+        "stop her",
+        "stop, don't stop",
+        "stop, he wants the cup",
+        "stop, you will carry the cup",
+        "stop, a bit higher",
+        "stop, duck!",
+        "don't move the kid",
+        "do you have to stop",
+        "you should stop by the office",
+        "whoa, the shelf is going to fall on you",
+        "there's a dog, climb",
     ],
 )
 def test_a_task_is_no_stop(task):
@@ -172,6 +205,9 @@ def test_a_task_is_no_stop(task):
         "stop, you've got my hand",
         "Stop! You're crushing my fingers",
         "stop, you caught her hair",
+        "stop squeezing my hand",
+        "stop it's got the child's arm",
+        "my left hand is stuck in your claw, stop",
     ],
 )
 def test_a_gripper_that_holds_somebody_opens(report):
@@ -179,12 +215,36 @@ def test_a_gripper_that_holds_somebody_opens(report):
     assert immediate_plan(ROBOTS["tello"], report) == "h();"
 
 
+@pytest.mark.parametrize(
+    "report",
+    [
+        "stop! my finger is caught",
+        "stop my hand's stuck",
+        "stop you are holding the hand drill",
+        "stop you're holding my hand drill",
+        "stop you've got the wrong arm",
+        "stop you're holding the arm of the chair",
+        "stop you're holding the chair's arm",
+        "stop you've got the scarf",
+        "stop, my sleeve is in your gripper",
+        "stop, you have not got my hand",
+        "stop you've got my hand, keep hold of it",
+        "stop you've got my hand, hold tight",
+        "stop! you're holding her arm, you are keeping her up do not release",
+        "stop, you've got my arm, it's not safe to open",
+    ],
+)
+def test_a_gripper_that_may_hold_nobody_only_halts(report):
+    assert immediate_plan(ROBOTS["indy7"], report) == "stop();"
+
+
 def test_it_never_takes_a_task_of_the_corpus_for_a_stop():
     wrong = []
     for frame in corpus():
         task = literal(random.Random(0), frame, has_scene=False)
         plan = immediate_plan(ROBOTS[frame.robot], task.instruction)
-        if plan and plan != task.plan:
+        halts_at_least = frame.is_danger and (task.plan, plan) == ("open();", "stop();")
+        if plan and plan != task.plan and not halts_at_least:
             wrong.append((task.instruction, task.plan, plan))
     assert wrong == []
 
