@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.names import acted_on, bare_words, name_words
+from llm_planner.planning.untrusted import plain_scene
 from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.effect import (
     Approach,
@@ -114,7 +115,7 @@ _OWN_ORDER = re.compile(
 """Behind what is ruled out for one thing: "not the cup, that goes in the sink"."""
 _NOT_TO_BE_MOVED = re.compile(
     r"(?:(?:must|may|shall|should|can|is|are) not|mustnt|shouldnt|cannot|cant|isnt|arent)(?: to)? be "
-    rf"(?:moved|touched|taken|used|handled|disturbed)\b(?! (?:\w+ ){{0,3}}?(?:yet|{_TIME})\b)"
+    rf"(?:moved|touched|taken|used|handled|disturbed)\b(?! (?:\w+ ){{0,3}}?(?:yet|with|{_TIME})\b)"
 )
 """Behind a thing."""
 _ITS_THING = rf"(?: (?:it|them|that|thi|{_ARTICLE} \w+(?: \w+)?))"
@@ -126,7 +127,9 @@ _WHERE_OR_WHY = (
 )
 """The same of an act that is done to nothing, and where it is forbidden: the rest of the clause."""
 _ORDER_BEGINS = (
-    r"(?:^|[,;] |\b(?:and|but|then|just|only|please|so|now|instead|to|first|later|rather|let us|let|can|should|robot) )"
+    r"(?:^|[,;] |\b(?:and|but|then|just|only|please|so|now|instead|to|first|later|rather|let(?: us)?|can|should"
+    r"|robot|do) )"
+    "(?:yes )?(?:you )?"
 )
 _TURNS = (
     "turn|rotate|spin|a?round|(?:anti ?|counter ?)?clockwise|degree|face|look|toward|way|left|right|swivel|point|swing"
@@ -141,6 +144,7 @@ _LETTING_GO = (
     rf"|(?:drop(?:ping)?|los(?:e|ing)){_ITS_THING}"
     rf"|let(?:ting)?{_ITS_THING} (?:go|drop|fall|slip)"
 )
+_PHOTO = r"(?:picture|photo)(?: (?:of|in)\b[^,;]*)?"  # "no photos of the children"
 _GOING_HOME = "(?:go|mov|return|com|driv|head)(?:e|ing)?(?: back)?(?: to(?: the| your)?)?"
 _HANDLING = "pick|take|put|place|push|bring|grab|grasp|lift|home|return|hover|lay|set"
 _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
@@ -163,16 +167,20 @@ _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
         (Turn,),
     ),
     *(
-        ("moving", r"mov(?:e|ing)(?: (?:the|your) (?:arm|gripper|hand))?", orders, effects)
-        for orders, effects in (
-            (_MOTIONS, (Translate, Approach, GoTo)),
-            (f"{_MOTIONS}|{_HANDLING}", (MoveTool, Home, Grasp, Place, Push)),
+        ("moving", what, orders, effects)
+        for what, orders, effects in (
+            ("mov(?:e|ing)", _MOTIONS, (Translate, Approach, GoTo)),
+            (
+                "move(?: (?:the|your) (?:arm|gripper|hand))?",
+                f"{_MOTIONS}|{_HANDLING}",
+                (MoveTool, Home, Grasp, Place, Push),
+            ),
         )
     ),
     (
         "taking a picture",
-        r"tak(?:e|ing) (?:(?:any|an?|the) )?(?:picture|photo|photograph|pic)|picture|photo",
-        "(?:take|make|get|shoot|picture|photo(?:graph)?|pic|snap|shot|film|capture|image|of|one)",
+        rf"tak(?:e|ing) (?:(?:any|an?|the) )?(?:picture|photo|photograph|pic)|{_PHOTO}",
+        r".*\b(?:picture|photo(?:graph)?|pic|snap|shoot|shot|film|capture|image|have one)",
         (TakePicture,),
     ),
     (
@@ -190,7 +198,7 @@ _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
     (
         "going home",
         rf"(?:{_GOING_HOME} )?home(?: position)?{_WHERE_OR_WHY}",
-        f"home|return|{_GOING_HOME} home",
+        rf"home|return|go(?=[,;])|{_GOING_HOME} home",
         (Home,),
     ),
     *(
@@ -315,7 +323,7 @@ class ExclusionCheck:
     def _short(self, name: str) -> Iterator[Sequence[str]]:
         """Yields the word that an instruction calls a thing of the scene by: the last one that no other thing has."""
         words = name_words(name)
-        entries = {entry.partition(" ")[0] for entry in self.scene.split(", ")} - {name}
+        entries = {entry.partition(" ")[0] for entry in plain_scene(self.scene).split(", ")} - {name}
         others = {word for entry in entries for word in name_words(entry)}
         said = [[word] for word in reversed(words) if word in self._words and word not in others]
         if name in self.scene and " ".join(words) not in " ".join(self._words):
