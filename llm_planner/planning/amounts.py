@@ -51,12 +51,18 @@ _ORDERS = {
 }
 _NO_ORDER = re.compile(r"(?:an?|one|half an?) (?:sec|second|min|minute|hour)s?|(?!half)\S+ turns?")
 """What may be a manner of speaking, or "a second one", "step two: turn right"."""
+_FACT = re.compile(
+    r"\b(?:(?:there|it|he|she|that|wall|ceiling)'?s"
+    r"|(?:(?<!it )is|are|'re|'m|am|has|have|hangs at|flew|went)(?: (?:about|only|just))?) $"
+)
+"""What stands before an amount that is told, and need not be used: "the wall is 2 m ahead, go back 1 m"."""
 _SAID_AGAIN = re.compile(r"\b(?:so|that's|that is|which is|it's|literally|total|will do|went|measured|other)\b")
 _ANY_SIDE = re.compile(rf"\b(?:{_SIDES})\b")
 _AXES = (("forward", "back"), ("left", "right"), ("up", "down"))
 _A_SIDE = re.compile(rf"\b{SIDE}\b")
 _A_LITTLE = re.compile(
-    r"\b(?:slight(?:ly)?|(?<!quite )an? (?!good |fair )(?:\w+ )?"
+    rf"\b(?:slight(?:ly)?|inch(?:ing)?(?: it)?(?: slowly)? (?={_SIDES})|small"
+    r"|(?<!quite )an? (?!good |fair )(?:\w+ )?"
     r"(?:bit|little|touch|tad|smidge(?:n|on)?|hair|nudge|inch|whisker|fraction|step))\b"
 )
 _SIDE_ALONE_BEHIND = re.compile(rf"{SIDE_BEHIND.pattern}\s*(?:$|[,.;:!?](?![0-9])|(?:and|then|please)\b)")
@@ -77,7 +83,7 @@ _CLAUSE_ENDS = re.compile(r"[,.;:!?]|\b(?:and|then|but|before|after)\b|(?=\bturn
 _TURNS = r"turn|rotate|rotating|rotation|spin|pivot|yaw|swivel|twist|pan\b|swing|clockwise|face|look|left|right|around"
 _UNSTATED = {
     QuantityKind.LENGTH: (
-        _ANY_SIDE,
+        re.compile(rf"\b(?:{_SIDES}|closer|nearer)\b"),
         re.compile(
             r"\b(?:lots?|loads|fair|well (?=back|away|clear|forward|up|down|to\b)"
             r"|far|ways?|much|long|plenty|max\w*|limit|end|until|till|as|all|away|feet|fe[ae]t|foot|inch\w*|yards?"
@@ -351,7 +357,7 @@ class AmountCheck:
         by_side = [clause for clause in clauses if use.side in {m.lastgroup for m in _A_SIDE.finditer(clause)}]
         most, little = _MOST[use.kind]
         clauses = by_side or clauses
-        if not clauses or unread.search(self._words):
+        if not clauses or (unread.search(self._words) and not all(map(_A_LITTLE.search, clauses))):
             return math.inf
         counted = (n * factor for n in self._own(QuantityKind.COUNT) for factor in _BARE[use.kind])
         return max((*(little if _A_LITTLE.search(clause) else most for clause in clauses), *counted)) + 0.6
@@ -376,7 +382,7 @@ class AmountCheck:
         if not stated:
             return []
         found = [*self._found(kind)]
-        return [q for q in stated if not _is_among(q.value, found)]
+        return [q for q in stated if not _is_among(q.value, found) and not self._is_fact(q)]
 
     def _found(self, kind: QuantityKind) -> Iterator[float]:
         """Yields the amounts of the instruction that the plan uses so far, each as often as it does."""
@@ -402,11 +408,18 @@ class AmountCheck:
     def _is_ordered(self, q: Quantity) -> bool:
         """Whether an amount is not only talk: "hang on a sec", "one turn of 30 degrees"."""
         before, behind = self.instruction[: q.start].lower(), self.instruction[q.end :].lower()
+        if self._is_fact(q):
+            return False
         said = self.instruction[q.start : q.end].lower()
         if _NO_ORDER.fullmatch(said) or STEPS.search(said) or behind.startswith(" of ") or behind[:1].isalpha():
             return False
         is_order = _ORDERS[q.kind].search(f"{before[-25:]}~{behind[:25]}") is not None
         return is_order or any(use.kind is q.kind for use in self._used)
+
+    def _is_fact(self, q: Quantity) -> bool:
+        """Whether an amount is told where the instruction has another one: "the wall is 2 m ahead, go back 1 m"."""
+        is_only = not any(other is not q and other.kind in (q.kind, QuantityKind.COUNT) for other in self._stated)
+        return not is_only and _FACT.search(self.instruction[: q.start].lower()) is not None
 
     def _sentence(self, use: _Use) -> str:
         return f"the plan says {use.value:g} {use.kind.value}, which contradicts the instruction"

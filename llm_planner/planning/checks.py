@@ -27,7 +27,7 @@ def instruction_checks(model: RobotModel, request: PlanRequest, *, is_copying: b
     checks: list[PlanCheck] = [
         NameCheck(model, request.instruction, request.scene, says_only_what_is_asked=is_copying),
         DirectionCheck(model, request.instruction, is_urgent=is_urgent),
-        ExclusionCheck(model, request.instruction, is_urgent=is_urgent),
+        ExclusionCheck(model, request.instruction, is_urgent, request.scene),
     ]
     if is_urgent:
         return checks

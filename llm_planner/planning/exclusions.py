@@ -9,18 +9,21 @@ Behind "if it rains, ..." nothing is judged.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.names import acted_on, bare_words, name_words
+from llm_planner.planning.untrusted import plain_scene
 from llm_planner.planning.verdict import Verdict
 from llm_planner.robots.effect import (
     Approach,
     GoTo,
     Grasp,
     Gripper,
+    Home,
     Land,
+    MoveTool,
     Place,
     Push,
     TakeOff,
@@ -44,13 +47,15 @@ _NOTHING = re.compile(r"\b(?:nothing|none|nobody|no one|no other)\b(?: \w+){0,6}
 """Before what is ruled out: "nothing goes to the left except the spoon" asks for the spoon."""
 _FORBIDDEN = (
     r"\b(?:(?<!why )(?<!\bi )(?<!\bwe )(?<!\bthey )(?:dont(?: you)?(?: dare)?|(?:do|must) not|never)"
+    r"|(?<=\byou )(?:shouldnt|should not|cant|cannot|can not|may not|(?:are not|arent)(?: allowed| supposed)? to)"
+    r"|youre not(?: allowed| supposed)? to|(?<!not )(?<!isnt )(?:forbidden|prohibited|not allowed|dangerou|unsafe) to"
     r"|(?:dont|do not) want you to|mustnt|avoid|without)(?: (?:ever|(?:need|have|try|dare) to))? "
 )
 _PUT = "(?:put|plac|lay|set|drop)(?:[bpt]?ing|e)? (?:{}) (?:in|into|on|onto)"
 _NOT_DENIED = r"(?<!dont )(?<!not )(?<!never )(?<!need to )(?<!why )\b"
 """Before an order that forbids without a negation: "stay away from the dog", and not "don't stay away"."""
 _STOPPED = (
-    rf"{_NOT_DENIED}(?:(?:no|stop|abort|cancel)(?: (?:the|your|any))? (?=\w+ing\b|takeoff\b)"
+    rf"{_NOT_DENIED}(?:(?:no|stop|abort|cancel)(?: (?:the|your|any))? (?=\w+ing\b|takeoff\b|(?:picture|photo)\b)"
     r"|(?:abort|cancel) (?:the|your) )"
 )
 _TO = r"(?:(?:anywhere |too )?(?:near(?: to)?|close to)|up to|to|toward|in|into|at)"
@@ -78,6 +83,7 @@ _PROHIBITIONS: Sequence[tuple[re.Pattern[str], Sequence[type[Record]]]] = [
         (rf"{_FORBIDDEN}(?:touch|mov|us|handl|disturb)(?:ing|e)?", (Grasp, Push)),
         (rf"{_FORBIDDEN}(?:push|slid|shov|nudg)(?:ing|e)?", (Push,)),
         (rf"{_NOT_DENIED}leave(?: alone|{_LET_BE})", (Grasp, Push, GoTo, Approach)),
+        (rf"{_NOT_DENIED}(?<!you )(?:ignore|forget(?: about)?)", (Grasp, Push, GoTo, Approach)),
         (rf"\bhand off(?!.* (?:it|them)\b)|{_NOT_DENIED}(?:leave|careful with){_FOR_ANOTHER}", (Grasp, Push)),
         (rf"\b(?:never mind|(?:dont|do not) (?:want|need)){_FOR_ANOTHER}", (Grasp, Push, GoTo, Approach)),
         (_FORBIDDEN + _PUT.format("it|them|that"), (Place,)),
@@ -107,20 +113,51 @@ _OWN_ORDER = re.compile(
     r"(?:one )?(?:that|it|which|they)(?: one)? (?:can|go|goe|in|on|into|onto|to|should|shall|belong)\b"
 )
 """Behind what is ruled out for one thing: "not the cup, that goes in the sink"."""
-_ITS_THING = rf"(?: (?:it|them|{_ARTICLE} \w+(?: \w+)?))"
+_NOT_TO_BE_MOVED = re.compile(
+    r"(?:(?:must|may|shall|should|can|is|are) not|mustnt|shouldnt|cannot|cant|isnt|arent)(?: to)? be "
+    rf"(?:moved|touched|taken|used|handled|disturbed)\b(?! (?:\w+ ){{0,3}}?(?:yet|with|{_TIME})\b)"
+)
+"""Behind a thing."""
+_ITS_THING = rf"(?: (?:it|them|that|thi|{_ARTICLE} \w+(?: \w+)?))"
+_WHY = "there|because|since|someone|somebody|hes?|she?|they(?:re)?|im?|you(?:re)?|now"
+"""What may follow an act that is forbidden, without a mark: its reason."""
+_WHERE_OR_WHY = (
+    rf"(?: (?:{_WHY}|it|its|{_ARTICLE}|on|onto|in|into|inside|near|next|over|by|beside|under|with(?! an?\b)|will|would"
+    rf"|could|i|are)\b(?:(?! (?:and|but|then|just|only|yet|first|{_TIME})\b)[^,;])*)?"
+)
+"""The same of an act that is done to nothing, and where it is forbidden: the rest of the clause."""
+_ORDER_BEGINS = (
+    r"(?:^|[,;] |\b(?:and|but|then|just|only|please|so|now|instead|to|first|later|rather|let(?: us)?|can|should"
+    r"|robot|do) )"
+    "(?:yes )?(?:you )?"
+)
 _TURNS = (
     "turn|rotate|spin|a?round|(?:anti ?|counter ?)?clockwise|degree|face|look|toward|way|left|right|swivel|point|swing"
 )
 _MOTIONS = (
-    "move|go|fly|come|get|head|step|slide|shift|back|forward|ahead|up|down|left|right|closer|nearer|rise|climb|drop|to"
-    "|descend|lower|higher|sink|duck|reverse|retreat|hop|elevate|approach|follow|advance"
+    "move|go|fly|come|get|head|step|slide|shift|back|forward|ahead(?! of)|up|down|left"
+    "|right(?! (?:behind|next|beside|in|under|over|above|there))|closer|nearer|rise|climb|drop|descend|lower|higher"
+    "|sink|duck|reverse|retreat|hop|elevate|approach|follow|advance"
 )
+_LETTING_GO = (
+    rf"(?:open(?:ing)?|(?:let(?:ting)? go|release|releasing)(?: of)?){_ITS_THING}?"
+    rf"|(?:drop(?:ping)?|los(?:e|ing)){_ITS_THING}"
+    rf"|let(?:ting)?{_ITS_THING} (?:go|drop|fall|slip)"
+)
+_PHOTO = r"(?:picture|photo)(?: (?:of|in)\b[^,;]*)?"  # "no photos of the children"
+_GOING_HOME = "(?:go|mov|return|com|driv|head)(?:e|ing)?(?: back)?(?: to(?: the| your)?)?"
+_HANDLING = "pick|take|put|place|push|bring|grab|grasp|lift|home|return|hover|lay|set"
 _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
-    ("taking off", "(?:tak(?:e|ing)|lift(?:ing)?) ?off", "off|up|air|rise|climb|ascend|fly|hover", (TakeOff,)),
+    (
+        "taking off",
+        rf"(?:tak(?:e|ing)|lift(?:ing)?) ?off{_WHERE_OR_WHY}|takeoff",
+        "(?:take|lift) ?off|takeoff|up|(?:go|get|come|fly|move) up|rise|climb|ascend|fly|hover",
+        (TakeOff,),
+    ),
     (
         "landing",
-        "land(?:ing)?|descend(?:ing)?|(?:touch(?:ing)?|go(?:ing)?|com(?:e|ing)) down",
-        "land|down|ground|floor",
+        rf"land(?:ing)?{_WHERE_OR_WHY}|descend(?:ing)?|(?:touch(?:ing)?|go(?:ing)?|com(?:e|ing)) down",
+        "land|down|descend|(?:go|come|get|fly|move|touch|set(?: it)?|put it) down|(?:on|next|beside|near|by) ",
         (Land,),
     ),
     (
@@ -129,25 +166,41 @@ _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
         _TURNS,
         (Turn,),
     ),
-    (
-        "moving",
-        "mov(?:e|ing)",
-        _MOTIONS,
-        (Translate, Approach, GoTo),
+    *(
+        ("moving", what, orders, effects)
+        for what, orders, effects in (
+            ("mov(?:e|ing)", _MOTIONS, (Translate, Approach, GoTo)),
+            (
+                "move(?: (?:the|your) (?:arm|gripper|hand))?",
+                f"{_MOTIONS}|{_HANDLING}",
+                (MoveTool, Home, Grasp, Place, Push),
+            ),
+        )
     ),
     (
         "taking a picture",
-        r"tak(?:e|ing) (?:(?:any|an?|the) )?(?:picture|photo|photograph|pic)",
-        "picture|photo(?:graph)?|pic|snap|shoot|shot|film|capture|image",
+        rf"tak(?:e|ing) (?:(?:any|an?|the) )?(?:picture|photo|photograph|pic)|{_PHOTO}",
+        r".*\b(?:picture|photo(?:graph)?|pic|snap|shoot|shot|film|capture|image|have one)",
         (TakePicture,),
     ),
     (
         "opening",
-        rf"(?:open(?:ing)?|(?:let(?:ting)? go|release|releasing)(?: of)?){_ITS_THING}?|drop(?:ping)?{_ITS_THING}",
-        "open|let|release|drop|put|place|lay|set|down|give|pass|hand|here",
+        f"(?:{_LETTING_GO}){_WHERE_OR_WHY}",
+        "open|let|release|drop|put|place|lay|set|give|pass|hand",
         (_OPEN,),
     ),
-    ("closing", "(?:close|closing)(?: (?:the|your) (?:gripper|hand))?", "close|shut|grip|grab|hold", (_CLOSE,)),
+    (
+        "closing",
+        rf"(?:close|closing|shut(?:ting)?|grip(?:ping)?|squeez(?:e|ing)){_ITS_THING}?{_WHERE_OR_WHY}",
+        "close|shut|grip|grab|hold",
+        (_CLOSE,),
+    ),
+    (
+        "going home",
+        rf"(?:{_GOING_HOME} )?home(?: position)?{_WHERE_OR_WHY}",
+        rf"home|return|go(?=[,;])|{_GOING_HOME} home",
+        (Home,),
+    ),
     *(
         (f"going {side}", rf"(?:going|moving|flying) {side}(?:ward)?{same}", rf"{side}\w*{others}", (axis,))
         for side, axis, same, others in (
@@ -186,11 +239,13 @@ class ExclusionCheck:
         model: Of the robot: which arguments are names, and which skills act.
         instruction: As it came; untrusted.
         is_urgent: Whether it warns of a danger: the things that it names are not judged, only acts.
+        scene: As the model is shown it: a thing may be called by a word of its name that no other one has.
     """
 
     model: RobotModel
     instruction: str
     is_urgent: bool = False
+    scene: str = ""
     problem: str = field(default="", init=False)
     _words: Sequence[str] = field(init=False)
     _marked: Sequence[str] = field(init=False)
@@ -257,17 +312,30 @@ class ExclusionCheck:
             thing = " ".join(name_words(str(call.arguments[0])))
             starts |= self._forbidden_by(re.compile(_FORBIDDEN + _PUT.format(f"(?:{_ARTICLE} )?{thing}") + _ONLY))
         words = name_words(name)
-        for said in (words, [*words[:1], "one"]) if len(words) > 1 else (words,):  # "not the big one"
+        for said in (
+            (words, [*words[:1], "one"], *self._short(name)) if len(words) > 1 else (words,)
+        ):  # "not the big one"
             places = [place for place in range(len(self._words)) if self._words[place : place + len(said)] == said]
             if said and places and all(self._is_out(place, said, starts) for place in places):
                 return True
         return False
+
+    def _short(self, name: str) -> Iterator[Sequence[str]]:
+        """Yields the word that an instruction calls a thing of the scene by: the last one that no other thing has."""
+        words = name_words(name)
+        entries = {entry.partition(" ")[0] for entry in plain_scene(self.scene).split(", ")} - {name}
+        others = {word for entry in entries for word in name_words(entry)}
+        said = [[word] for word in reversed(words) if word in self._words and word not in others]
+        if name in self.scene and " ".join(words) not in " ".join(self._words):
+            yield from said[:1]
 
     def _is_out(self, start: int, said: Sequence[str], starts: frozenset[int]) -> bool:
         """Returns whether a thing is ruled out where the instruction names it, and nothing else is ordered of it."""
         end = start + len(said)
         if start in starts:
             return not _OWN_ORDER.match(" ".join(self._words[end : end + _NEAR]))
+        if _NOT_TO_BE_MOVED.match(" ".join(self._words[end : end + _NEAR])):
+            return True
         repeated = self._repeats.get(end, len(self._words))
         return end in self._ends or self._words[repeated : repeated + len(said)] == said
 
@@ -279,13 +347,14 @@ class ExclusionCheck:
         """Returns whether the instruction forbids to do something, and nowhere orders it or takes that back."""
         text = " ".join(self._marked)
         pattern = re.compile(
-            rf"(?:(?:{_FORBIDDEN}(?:\w+ n?or )?|{_STOPPED})(?:{what})|{_INSTEAD_OF.get(act, '(?!)')})"
-            rf"(?: here| at all| please| anywhere)*(?=[,;]| (?:and|but|just|only|yet|{_TIME})\b)"
+            rf"(?:(?:{_FORBIDDEN}(?:\w+ n?or )?|{_STOPPED})(?:{what})|{_INSTEAD_OF.get(act, '(?!)')}"
+            rf"|\b(?:{what})(?: here| there)? (?:is|are) (?:forbidden|prohibited|dangerou|unsafe|not (?:allowed|safe)))"
+            rf"(?: here| at all| please| anywhere)*(?=[,;]| (?:and|but|just|only|yet|{_WHY}|{_TIME})\b)"
         )
         matches, rest = [*pattern.finditer(text)], pattern.sub("", text)
         if not self._has_begun:
             rest = _LIMIT.sub("", rest)
-        if not matches or _NOT_FORBIDDEN.search(rest) or re.search(rf"\b(?:{other})\b", rest):
+        if not matches or _NOT_FORBIDDEN.search(rest) or re.search(rf"{_ORDER_BEGINS}(?:{other})\b", rest):
             return False
         return all(map(self._holds, matches))
 

@@ -39,7 +39,10 @@ _NEGATED = re.compile(
 )
 _HARMFUL = (
     re.compile(rf"{_ORDERED}(?P<order>{_BLOW})"),
-    re.compile(rf"\b(?P<order>{_TRAVEL})\b{_FREE}{{0,40}}?\b{_WAY} {_FREE}{{0,12}}?\b{_PEOPLE}\b(?! (?:while )?keep)"),
+    re.compile(
+        rf"\b(?P<order>{_TRAVEL})\b{_FREE}{{0,40}}?\b{_WAY} {_FREE}{{0,12}}?\b{_PEOPLE}\b"
+        r"(?! (?:while )?keep| (?:entrance|entry|door|exit|stairs|toilets?|lift|area|car ?park)\b)"
+    ),
     re.compile(
         rf"\b(?P<order>{_TRAVEL})(?: (?:straight|right|directly|fast|low))* "
         rf"(?:into {_SOLID}|(?:at|into) (?:{_SOMEBODY}|{_CHILDREN})|(?:over|above|through|across) {_CHILDREN})"

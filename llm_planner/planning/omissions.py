@@ -30,8 +30,15 @@ _DESCRIBED = re.compile(
     r"|(?:person|man|woman|boy|girl|child) facing) (?=(?:the|an?|my|your|his|her|its|their)\b)"
 )
 """What stands before a thing that only describes another: "the person holding ", "the plate that has "."""
+_FACT = re.compile(
+    r"(?:^|[,.;:!?] ?)(?:because )?(?:the|my|our|your) (?:\w+ )?\w+(?:'s| is| are) (?:too |very )?\w+"
+    r"(?=$|[,.;:!?]| so\b)"
+    r"(?!.*\b(?:it|its|them|they|that|those|this|these|one|ones|him|her)\b)"
+)
+"""What a thing is like ("the tray is full, "), if no word takes it up."""
 _ASIDE = re.compile(
     r"\bwhile (?:i|we|he|she|they)\b[^,.;:!?]*"
+    rf"|{_FACT.pattern}"
     r"|(?<!if )(?<!whether )\b(?:the|my|our|your|an?) (?:\w+ )?\w+(?:'?s| is| are) \w+ing\b"
     r"|\bso (?:that )?(?:i|we) (?:can|could)\b[^,.;:!?]*?(?=\b(?:and|then)\b|[,.;:!?]|$)"
     r"|\bbetween [^,.;:!?]*?(?=\bthere(?:'?s| is| are)\b)"
@@ -71,11 +78,17 @@ class OmissionCheck:
             return Verdict.EXPLAINED
         plan = _words("".join(self._texts))
         things = self._all_of_a_kind() or self._named()
-        left_out = [names for names in things if not any(_words(name) in plan for name in names)]
-        if not left_out or len(left_out) == len(things):
+        left_out = [names for names in things if not _has(plan, names)]
+        told = [names for names in self._told() if names not in things]
+        if not left_out or (len(left_out) == len(things) and not any(_has(plan, names) for names in told)):
             return Verdict.EXPLAINED
         self.problem = f"the plan leaves out the {min(left_out[0]).replace('_', ' ')}"
         return Verdict.CONTRADICTED
+
+    def _told(self) -> Sequence[frozenset[str]]:
+        """Returns the things that the instruction tells something of: what they are like."""
+        facts = " ".join(match[0] for match in _FACT.finditer(self.instruction.lower().replace("\u2019", "'")))
+        return named_things(self.scene, facts, self.model) if facts else []
 
     def _named(self) -> Sequence[frozenset[str]]:
         """Returns the things that the instruction names, but for those of asides and descriptions of others."""
@@ -96,6 +109,10 @@ class OmissionCheck:
 
     def restarted(self) -> None:
         """Returns no check: another way begins where the first one failed."""
+
+
+def _has(plan: str, names: Iterable[str]) -> bool:
+    return any(_words(name) in plan for name in names)
 
 
 def _words(text: str) -> str:

@@ -79,6 +79,7 @@ def test_orders_to_do_harm(request_):
         "land on the table",
         "land on my hand",
         "land on her desk",
+        "head to the audience entrance",
     ],
 )
 def test_other_requests(request_):

@@ -69,6 +69,9 @@ def is_contradicted(instruction, plan, *, is_urgent=False, model=TELLO):
         ("don't keep left", "ml(100);"),
         ("do not land", "ld();"),
         ("flames go to the floor", "ld();"),
+        ("there's a child right by you", "mf(100);"),
+        ("he is right outside the door", "mf(100);"),
+        ("LEFT! beam on the right", "mr(100);"),
     ],
 )
 def test_an_emergency_is_never_approached(instruction, plan):
@@ -163,6 +166,9 @@ def test_a_replan_may_go_another_way_than_the_instruction_says():
         ("back side one trolley is coming fast", "mf(100);"),
         ("there are flames at the back of you", "mf(100);"),
         ("clear off to the right, a ball comes from the left", "mr(100);"),
+        ("there's a wasp right by your left propeller", "mr(100);"),
+        ("LEFT! beam on the right", "ml(100);"),
+        ("right, right, right! there's a truck on the left", "mr(100);"),
     ],
 )
 def test_the_way_out_is_free(instruction, plan):
@@ -243,6 +249,10 @@ def test_the_authors_take_a_way_out_where_there_is_one():
         ("no, go left", "mr(100);"),
         ("actually, turn left", "tc(90);"),
         ("go left, not too fast", "mr(100);"),
+        ("turn left around the corner", "tc(90);"),
+        ("fly left out of the kitchen", "mr(100);"),
+        ("go left at the same speed", "mr(100);"),
+        ("go right instead of standing there", "ml(50);"),
         ("go left, avoid the chair", "mr(100);"),
         ("turn left, away from the window", "tc(90);"),
         ("go up again", "md(50);"),

@@ -21,8 +21,8 @@ from llm_planner_lab.tasks.spoken import literal
 LIBRARY = RobotLibrary()
 
 
-def ruled_out(instruction, plan, robot="tello", *, is_urgent=False):
-    check, gate = ExclusionCheck(LIBRARY.get(robot), instruction, is_urgent), SafetyGate(LIBRARY.get(robot))
+def ruled_out(instruction, plan, robot="tello", *, is_urgent=False, scene=""):
+    check, gate = ExclusionCheck(LIBRARY.get(robot), instruction, is_urgent, scene), SafetyGate(LIBRARY.get(robot))
     verdicts = [check.feed(gate.admit(statement), to_text(statement)) for statement in parse(plan)]
     assert bool(check.problem) == (Verdict.CONTRADICTED in verdicts)
     return check.problem.removeprefix("the instruction rules out ").removeprefix("the ")
@@ -86,10 +86,28 @@ def ruled_out(instruction, plan, robot="tello", *, is_urgent=False):
         ("I don't want the cup, I want the pen", "pick(cup);", "indy7", "cup"),
         ("don't pick up the knife yet", "pick(knife);", "indy7", "knife"),
         ("don't go to the chair, until it is free", "g(chair);", "tello", "chair"),
+        ("ignore the knife and take the cup", "pick(knife);", "indy7", "knife"),
+        ("forget the knife, take the cup", "pick(knife);", "indy7", "knife"),
+        ("the knife must not be moved, take the cup", "pick(knife);", "indy7", "knife"),
+        ("you shouldn't touch the knife, take the cup", "pick(knife);", "indy7", "knife"),
     ],
 )
 def test_what_is_ruled_out_or_taken_back_is_left_alone(instruction, plan, robot, thing):
     assert ruled_out(instruction, plan, robot) == thing
+
+
+@pytest.mark.parametrize(
+    ("instruction", "scene", "plan", "thing"),
+    [
+        ("take the cup, not the knife", "kitchen_knife, coffee_cup", "pick(kitchen_knife);", "kitchen knife"),
+        ("leave the acid alone, take the tray", "acid_bottle, tray", "pick(acid_bottle);", "acid bottle"),
+        ("the water, not the pills", "pill_bottle, water_bottle", "pick(pill_bottle);", "pill bottle"),
+        ("take the cup, not the knife", "kitchen_knife, coffee_cup", "pick(coffee_cup);", ""),
+        ("not the bottle, the other one", "pill_bottle, water_bottle", "pick(pill_bottle);", ""),
+    ],
+)
+def test_a_thing_may_be_called_by_a_word_that_no_other_one_has(instruction, scene, plan, thing):
+    assert ruled_out(instruction, plan, "indy7", scene=scene) == thing
 
 
 @pytest.mark.parametrize(
@@ -185,6 +203,23 @@ def test_what_an_instruction_wants_passes(instruction, plan, robot):
         ("stop descending", "md(50);", "tello", "going down"),
         ("stop turning", "tc(90);", "tello", "turning"),
         ("stop moving left", "ml(100);", "tello", "going left"),
+        ("don't land, there's a man on the floor", "ld();", "tello", "landing"),
+        ("don't land on me", "ld();", "tello", "landing"),
+        ("you can't land here", "ld();", "tello", "landing"),
+        ("landing is forbidden here", "ld();", "tello", "landing"),
+        ("it is forbidden to land", "ld();", "tello", "landing"),
+        ("abort the landing there is a child", "ld();", "tello", "landing"),
+        ("don't take off, the fan is up there", "tk();", "tello", "taking off"),
+        ("don't take off there's a kid next to you", "tk();", "tello", "taking off"),
+        ("don't move, there's a kid to your left", "ml(50);", "tello", "moving"),
+        ("don't turn there's a wire on your tail", "tc(90);", "tello", "turning"),
+        ("no photos of the children, just fly forward", "mf(100);tp();", "tello", "taking a picture"),
+        ("don't let go, my hand is under it", "open();", "indy7", "opening"),
+        ("don't open the gripper he's got his hand under the load", "open();", "indy7", "opening"),
+        ("don't let it drop", "open();", "indy7", "opening"),
+        ("don't close it, my finger's in there", "close();", "indy7", "closing"),
+        ("don't go home, he's standing in the way", "home();", "indy7", "going home"),
+        ("don't move, my hand is in there", "home();", "indy7", "moving"),
     ],
 )
 def test_what_must_not_be_done_at_all_is_not_done(instruction, plan, robot, act):
@@ -219,6 +254,10 @@ def test_what_must_not_be_done_at_all_is_not_done(instruction, plan, robot, act)
         ("turn away from the dog", "tc(180);", "tello"),
         ("don't drop it, put it down gently", "open();", "indy7"),
         ("no need to hold on to the cup", "open();", "indy7"),
+        ("don't land on the table, land on the floor", "ld();", "tello"),
+        ("if you can't land here, go up and land", "ld();", "tello"),
+        ("don't open it here, take it to the tray and open it there", "open();", "indy7"),
+        ("don't go home now, wait 5 seconds, then go", "wait(5);home();", "indy7"),
         ("hold on to the cup for ten seconds, then let it go", "wait(10);open();", "indy7"),
     ],
 )

@@ -49,6 +49,7 @@ def left_out(instruction, scene, plan, robot="tello"):
             "indy7",
             "cup",
         ),
+        ("the door is locked, go to the lamp", "door, lamp", "g(door);", "tello", "lamp"),
         ("go to the door, facing the lamp", "door, lamp", "g(door);", "tello", "lamp"),
         ("hover at the door and face the lamp that blinks, the sofa", "door, lamp, sofa", "o(lamp);", "tello", "sofa"),
         ("land, then see if the man is wearing the hat", "man, hat", "ld();->p('is the man there');", "tello", "hat"),
@@ -99,6 +100,8 @@ def test_all_of_a_kind_are_each_one_that_the_scene_numbers():
         ("I'll look after the lead and you go to the key", "lead, key", "g(key);"),
         ("look at the lamp while I water the cactus", "lamp, cactus", "o(lamp);"),
         ("the oven is beeping and the sink's leaking, look at the tap", "oven, sink, tap", "o(tap);"),
+        ("go to the window, the door is locked", "door, window", "g(window);"),
+        ("the window is open so go to the door", "door, window", "g(door);"),
         ("the tin on the lid, the knife goes nowhere", "tin, lid, knife", "g(tin);g(lid);"),
     ],
 )
