@@ -103,7 +103,7 @@ def test_a_scenario_for_robots_that_are_not_started_is_warned_of_once(arms, capl
         ({"dashboard_port": "http"}, ErrorCode.INVALID_CONFIG, "65535"),
         ({"network": "galaxy"}, ErrorCode.INVALID_CONFIG, "host or subnet"),
         ({"name": "1st"}, ErrorCode.INVALID_CONFIG, "no ROS node can be called '/1st'"),
-        ({"name": "site_b/brain"}, ErrorCode.INVALID_CONFIG, "name is 'site_b/brain'; .* namespace:="),
+        ({"name": "site_b/brain"}, ErrorCode.INVALID_CONFIG, "name is 'site_b/brain'; .*namespace:="),
         ({"name": "brain/"}, ErrorCode.INVALID_CONFIG, "name is 'brain/'"),
         ({"name": "", "namespace": "site_b"}, ErrorCode.INVALID_CONFIG, "name is ''"),
         ({"namespace": "a//b"}, ErrorCode.INVALID_CONFIG, "'/a//b/planner'"),
