@@ -8,6 +8,8 @@ from launch.actions import DeclareLaunchArgument, ExecuteProcess, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 
 from launch import LaunchContext, LaunchDescription
+from llm_planner.backends.cluster.description import load_cluster
+from llm_planner.ros import launching
 
 ARGUMENTS = {
     "cluster": ("", "A cluster file; config/cluster.yaml of the package if empty."),
@@ -16,10 +18,12 @@ ARGUMENTS = {
 
 
 def start_node(context: LaunchContext) -> list[ExecuteProcess]:
+    launching.require_known("cluster_node.launch.py", context.argv, ARGUMENTS)
     values = {name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS}
     share = Path(get_package_share_directory("llm_planner"))
     file = values["cluster"] or str(share / "config" / "cluster.yaml")
-    command = ["llm-planner", "cluster", "run", file, "--node", values["node"]]
+    node = launching.number(values, "node", 0, len(load_cluster(Path(file)).nodes) - 1)
+    command = ["llm-planner", "cluster", "run", file, "--node", str(node)]
     return [ExecuteProcess(cmd=command, output="screen", emulate_tty=True, on_exit=Shutdown())]
 
 

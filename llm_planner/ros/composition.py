@@ -92,7 +92,7 @@ class Composition:
             has one of its own.
 
     Raises:
-        PlannerError: INVALID_CONFIG for more Tellos than drones.
+        PlannerError: INVALID_CONFIG for more Tellos than drones, one Tello twice, or a real one not in real time.
     """
 
     drones: int = 3
@@ -115,6 +115,12 @@ class Composition:
             counts = f"{counted(len(self.tellos), 'Tello')} for {counted(self.drones, 'drone')}"
             hint = f"fly them with --drones {len(self.tellos)}, or name fewer with --emulate or --tello"
             raise PlannerError(ErrorCode.INVALID_CONFIG, f"{counts}; {hint}")
+        for number, address in enumerate(self.tellos):
+            if address in self.tellos[:number]:
+                raise PlannerError(ErrorCode.INVALID_CONFIG, f"two drones have one Tello's address: {address[:40]!r}")
+            if self.time_scale != 1.0 and not is_emulated(address):
+                problem = f"time_scale is {self.time_scale:g}, but a real Tello ({address[:40]!r}) runs in real time"
+                raise PlannerError(ErrorCode.INVALID_CONFIG, f"{problem}; set it to 1")
 
     @property
     def robots(self) -> tuple[Robot, ...]:

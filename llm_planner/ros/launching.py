@@ -64,6 +64,7 @@ GAZEBO: Arguments = {
     "scenario": ("", "A YAML file with instructions (config/scenario_example.yaml shows one); none if empty."),
 }
 MAX_ROBOTS = 100  # of a kind
+MAX_DIGITS = 20  # of a number
 _SETTINGS = {"model": "engine.model", "policy": "scheduler.policy", "backend": "backend", "base_url": "openai.base_url"}
 
 
@@ -114,15 +115,18 @@ def full_name(values: Mapping[str, str]) -> str:
     Raises:
         PlannerError: INVALID_CONFIG if no node can have it.
     """
-    return node_name(f"/{values['namespace'].strip('/')}/{values['name']}".replace("//", "/"))
+    namespace, name = values["namespace"].strip("/"), values["name"]
+    if not name or "/" in name:
+        raise _invalid(f"name is {name[:40]!r}; give the name alone: what is above it is the namespace (namespace:=)")
+    return node_name(f"/{namespace}/{name}" if namespace else f"/{name}")
 
 
 def fleet(values: Mapping[str, str]) -> Composition:
     """Returns the robots, and the world that they live in, of the arguments of ``fleet_sim.launch.py``.
 
     Raises:
-        PlannerError: INVALID_CONFIG for an argument that cannot be; what a world or scenario file says;
-            NOT_INSTALLED without MuJoCo; ADDRESS_IN_USE for the world's port.
+        PlannerError: INVALID_CONFIG for an argument that cannot be, and as of ``Composition``; what a world or scenario
+            file says; NOT_INSTALLED without MuJoCo; ADDRESS_IN_USE for the world's port.
     """
     drones, arms = number(values, "drones", 0, MAX_ROBOTS), number(values, "arms", 0, MAX_ROBOTS)
     is_physical = one_of(values, "sim", ["kinematic", "mujoco"]) == "mujoco"
@@ -230,7 +234,7 @@ def number(values: Mapping[str, str], name: str, low: int, high: int) -> int:
         PlannerError: INVALID_CONFIG.
     """
     text = values[name].strip()
-    if not (text.isascii() and text.isdigit() and low <= int(text) <= high):
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS and low <= int(text) <= high):
         raise _invalid(f"{name} is {text[:40]!r}; give a whole number from {low} to {high}")
     return int(text)
 

@@ -40,6 +40,7 @@ class Mission:
         stopped_because: Why it was stopped; empty if it was not.
         world: The world when the robot was done with it, JSON.
         reflexes: What the robot did meanwhile without asking.
+        is_in_reflex: Whether the last of them is not over.
         follower: Is told how it goes; None if no client asked.
     """
 
@@ -52,6 +53,7 @@ class Mission:
     stopped_because: str = ""
     world: str = ""
     reflexes: list[msgs.Reflex] = field(default_factory=list)
+    is_in_reflex: bool = False
     handle: PlanHandle = field(init=False)
     _has_failed: bool = False
     _outcomes: dict[int, msgs.SegmentOutcome] = field(default_factory=dict)
@@ -84,11 +86,6 @@ class Mission:
         is_cut = result.error_code is ErrorCode.NOT_ACHIEVED and not has_failed
         has_answer = bool(result.segments) and not (is_cut or is_of_the_plan(result.error_code))
         return is_urgent and not is_called_off and not has_answer and not self.reflexes
-
-    @property
-    def is_in_reflex(self) -> bool:
-        """Whether a reflex has begun that is not over."""
-        return any(not reflex.finished_at.sec for reflex in self.reflexes)
 
     def receive(self, segment: Segment, now: Time) -> None:
         """Notes a segment that came; of each index the first one counts."""

@@ -25,7 +25,7 @@ from llm_planner.ros import conversions, metrics, orders
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.mission import Follower, Mission
 from llm_planner.ros.plan_handle import CARRIED_OUT, PlanHandle
-from llm_planner.ros.planner_client import PlannerClient
+from llm_planner.ros.planner_client import PlannerClient, require_sendable
 from llm_planner.ros.robot_control import ReflexCause, ReflexEvent, RobotControl
 from llm_planner.ros.snapshot import Snapshot
 from llm_planner.srv import Instruct
@@ -77,6 +77,7 @@ class Missions:
         self._pending: list[Mission] = []  # whose outcome was not published yet
         self._obeyed: list[tuple[msgs.PlanOutcome, Follower | None]] = []  # at once, but not carried out yet
         self._held: Mission | None = None  # the planner is asked once it has ended what was given up
+        self._reflex: tuple[Mission | None, Time] = (None, Time())  # in which mission the last one began, and when
 
     @property
     def num_pending(self) -> int:
@@ -94,8 +95,9 @@ class Missions:
             follower: Is told how it goes.
 
         Raises:
-            PlannerError: EMPTY_INSTRUCTION, ROBOT_BUSY, INVALID_URGENCY, INVALID_TIME_BUDGET, or INVALID_CONFIG for a
-                world that is broken or that the robot does not take.
+            PlannerError: EMPTY_INSTRUCTION, ROBOT_BUSY, INVALID_URGENCY, INVALID_TIME_BUDGET, INVALID_WORLD for a world
+                that is broken or that the robot does not take, or as of ``require_sendable``. The robot goes on with
+                what it does then.
             Exception: As of ``stop``, for an order that acts at once.
         """
         if not order.instruction.strip():
@@ -115,6 +117,7 @@ class Missions:
             pose=robot.pose,
             unsupported_skills=robot.unsupported_skills,
         )
+        require_sendable(request)
         if self._current in self._pending:
             self._current.world = robot.snapshot().to_json()
         if world is not None:
@@ -326,16 +329,17 @@ class Missions:
 
     def on_reflex(self, event: ReflexEvent, stamp: Time) -> None:
         """Publishes a reflex, and ends the goal with the planner if no segment was running that has failed."""
-        current = self._current if self._current in self._pending else None
-        mission = self._find(event.goal_id) if event.goal_id else current
-        is_over = event.is_over and mission is not None and bool(mission.reflexes)
+        if not event.is_over:
+            current = self._current if self._current in self._pending else None
+            self._reflex = (self._find(event.goal_id) if event.goal_id else current, stamp)
+        mission, started_at = self._reflex
         message = msgs.Reflex(
             robot_id=self._client.robot_id,
             goal_id=event.goal_id,
             cause=event.cause.value,
             reason=event.reason,
             action=event.action,
-            started_at=mission.reflexes.pop().started_at if is_over and mission is not None else stamp,
+            started_at=started_at,
             finished_at=stamp if event.is_over else Time(),
         )
         self._publish(message)
@@ -343,7 +347,10 @@ class Missions:
             self._bridge.post(self.publish_outcomes)
         if mission is None:
             return
+        if event.is_over:
+            mission.reflexes.pop()  # its beginning
         mission.reflexes.append(message)
+        mission.is_in_reflex = not event.is_over
         is_planned = event.goal_id == mission.goal_id and event.cause is not ReflexCause.REFUSED
         if is_planned and not event.is_over and not mission.has_failed:
             mission.handle.cancel()

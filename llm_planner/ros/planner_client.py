@@ -179,7 +179,7 @@ class PlannerClient:
             request, send_report=self.report, request_cancel=self._request_cancel, on_segment=on_segment
         )
         try:
-            _require_sendable(request)
+            require_sendable(request)
         except PlannerError as error:
             handle.fail(error)
             return handle
@@ -260,7 +260,7 @@ class PlannerClient:
             self._timer.cancel()
 
 
-def _require_sendable(request: PlanRequest) -> None:
+def require_sendable(request: PlanRequest) -> None:
     """Refuses a request that no message can hold, before anything depends on it.
 
     Raises:

@@ -93,6 +93,7 @@ class RobotControl:
         self._on_stop = on_stop
         self._lock = threading.RLock()
         self.num_faults, self.last_fault = 0, ""
+        self._interrupted = ""  # id of the last goal that a reflex ended
         self._enter(Snapshot(objects=()))
 
     @property
@@ -279,9 +280,9 @@ class RobotControl:
             self._must_halt_because = ""
 
     def refuse(self, goal_id: str, reason: str) -> None:
-        """Acts by reflex, because the planner has no answer to the emergency."""
+        """Acts by reflex, because the planner has no answer to the emergency, unless one has ended the goal already."""
         with self._lock:
-            if goal_id != self.goal_id:
+            if goal_id != self.goal_id or goal_id == self._interrupted:
                 return
             now_s = self._now_s()
             things = self._driver.noticed(now_s)
@@ -333,6 +334,7 @@ class RobotControl:
         self._end_reflex()
         self._answer_by_s = None
         goal_id = self._executor.request_id if self.is_active or cause is ReflexCause.REFUSED else ""
+        self._interrupted = goal_id or self._interrupted
         self._reflex_event = ReflexEvent(goal_id=goal_id, cause=cause, reason=reaction.reason, action=reaction.text)
         self._executor.reflex(now_s, reaction.calls, f"reflex: {reaction.reason}")
         self._on_reflex(self._reflex_event)

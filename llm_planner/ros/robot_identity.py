@@ -13,7 +13,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.ros import qos
 
-STARTING_S = 10.0  # a robot that has been at work for longer does not yield its name
+STARTING_S = 10.0  # a robot that has been up for longer does not yield its name
 GRAPH_S, LOOK_S = 3.0, 0.1  # the ROS graph may learn of a node after its message has come, which comes once
 
 
@@ -21,13 +21,14 @@ class RobotIdentity:
     """Publishes ``~/status``, and notices another node of the same name.
 
     A message alone proves nothing, as any client can send one: the ROS graph must know a second publisher of this name.
+    What takes instructions wins over what starts, whatever their clocks say; of two alike the older one wins.
 
     Args:
         node: Of the robot.
         model: Name of its robot model.
         driver: What moves it.
         clock: Source of monotonic time.
-        on_double: Called, in the executor's thread, if an older node of this name is found while this one starts.
+        on_double: Called, in the executor's thread, if a node of this name that wins is found while this one starts.
     """
 
     def __init__(
@@ -35,7 +36,9 @@ class RobotIdentity:
     ) -> None:
         self._node, self._clock, self._on_double = node, clock, on_double
         self._begun_at_s = clock.now_s()
-        self._elder_at_s: float | None = None  # when an older node of this name was received
+        self._other: msgs.RobotStatus | None = None  # of another node of this name, the oldest that came
+        self._other_at_s = 0.0  # when it came
+        self._num_own = 0  # how many nodes take instructions under this name if there is no other
         self._status = msgs.RobotStatus(
             robot_id=node.get_fully_qualified_name().lstrip("/"),
             instance_id=uuid.uuid4().hex,
@@ -48,14 +51,15 @@ class RobotIdentity:
         self._publisher.publish(self._status)
 
     def say(self, unsupported_skills: Collection[str]) -> None:
-        """Publishes what the robot cannot do."""
+        """Publishes what the robot cannot do, which takes instructions from now on."""
+        self._num_own = 1
         self._status.unsupported_skills = sorted(unsupported_skills)
         self._publisher.publish(self._status)
 
     def look_around(self, period_s: float, is_taken: Callable[[], bool]) -> None:
         """Spins the node for a while, or until its name turns out to be taken: no other thread may spin it yet.
 
-        It takes up to ``GRAPH_S`` longer where a message of an older node of this name has come.
+        It takes up to ``GRAPH_S`` longer where a message of another node of this name has come.
         """
         executor = SingleThreadedExecutor()
         executor.add_node(self._node)
@@ -63,26 +67,37 @@ class RobotIdentity:
         while not is_taken() and (left_s := until_s - self._clock.now_s()) > 0:
             executor.spin_once(timeout_sec=min(left_s, LOOK_S))
             self.check()
-            if self._elder_at_s is not None:
-                until_s = max(until_s, self._elder_at_s + GRAPH_S)
+            if self._other is not None:
+                until_s = max(until_s, self._other_at_s + GRAPH_S)
         executor.remove_node(self._node)
         executor.shutdown(timeout_sec=0.0)
 
     def _on_status(self, other: msgs.RobotStatus) -> None:
-        if other.instance_id != self._status.instance_id and _seniority(other) < _seniority(self._status):
-            if self._elder_at_s is None:
-                self._elder_at_s = self._clock.now_s()
-            self.check()
+        if other.instance_id == self._status.instance_id:
+            return
+        if self._other is None:
+            self._other, self._other_at_s = other, self._clock.now_s()
+        self._other = min(self._other, other, key=_seniority)
+        self.check()
 
     def check(self) -> None:
-        """Looks whether the ROS graph knows the older node of this name by now, if a message of one has come."""
-        now_s = self._clock.now_s()
-        is_starting = now_s - self._begun_at_s < STARTING_S
-        if is_starting and self._elder_at_s is not None and self._has_double():
-            self._elder_at_s = None
+        """Looks whether the ROS graph knows a node of this name that wins by now, if a message of another has come."""
+        is_starting = self._clock.now_s() - self._begun_at_s < STARTING_S
+        if is_starting and self._other is not None and self._has_double() and self._yields_to(self._other):
+            self._other = None
             name = self._node.get_fully_qualified_name()
             problem = f"another robot runs as {name}; stop it, or start this one under another name or namespace"
             self._on_double(PlannerError(ErrorCode.DUPLICATE_NODE, problem))
+
+    def _yields_to(self, other: msgs.RobotStatus) -> bool:
+        is_other_at_work = self._count_at_work() > self._num_own
+        if is_other_at_work == bool(self._num_own):
+            return _seniority(other) < _seniority(self._status)
+        return is_other_at_work
+
+    def _count_at_work(self) -> int:
+        """Returns how many nodes take instructions under this name: each offers the service once it has started."""
+        return self._node.count_services(self._node.resolve_service_name("~/instruct"))
 
     def _has_double(self) -> bool:
         own = (self._node.get_name(), self._node.get_namespace())

@@ -10,6 +10,7 @@ from pydantic import FailFast, TypeAdapter, ValidationError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.skill import Value
+from llm_planner.core.text import has_control_characters
 from llm_planner.robots.interpreter import ExecutedCall
 from llm_planner.robots.model import Pose
 from llm_planner.robots.robot_driver import RobotDriver
@@ -100,6 +101,8 @@ def _problems(snapshot: Snapshot) -> Iterator[str]:
         yield from _too_large("pose.yaw_deg", (pose.yaw_deg,), MAX_DEG)
     for number, thing in enumerate(objects):
         where = f"objects.{number}"
+        if "\ufffd" in thing.name or has_control_characters(thing.name):
+            yield f"{where} has a name with control characters, or one that is not valid UTF-8"
         yield from _too_long(where, (thing.name, thing.kind, thing.support or "", *thing.tags[:MAX_TAGS]))
         yield from _too_large(f"{where}.position_m", thing.position_m, MAX_DISTANCE_M)
         yield from _too_large(f"{where}.size_m", thing.size_m, MAX_SIZE_M)

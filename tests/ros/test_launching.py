@@ -21,6 +21,7 @@ from tests.ros.nodes import Spinner, wait_until
 pytestmark = pytest.mark.ros
 TIMEOUT_S = 60.0
 FLEET = "fleet_sim"
+CLUSTER = Path(__file__).resolve().parents[2] / "config/cluster.yaml"
 EXAMPLE = Path(__file__).resolve().parents[2] / "config/scenario_example.yaml"
 
 
@@ -79,6 +80,7 @@ def test_a_scenario_for_robots_that_are_not_started_is_warned_of_once(arms, capl
     ("given", "code", "part"),
     [
         ({"drones": "x"}, ErrorCode.INVALID_CONFIG, "whole number from 0 to 100"),
+        ({"drones": "9" * 5000}, ErrorCode.INVALID_CONFIG, "whole number"),
         ({"drones": "-1"}, ErrorCode.INVALID_CONFIG, "whole number"),
         ({"time_scale": "nan"}, ErrorCode.INVALID_CONFIG, "0.01 to 1000"),
         ({"scene": "maybe"}, ErrorCode.INVALID_CONFIG, "true or false"),
@@ -86,6 +88,12 @@ def test_a_scenario_for_robots_that_are_not_started_is_warned_of_once(arms, capl
         ({"world": "house"}, ErrorCode.INVALID_CONFIG, "sim:=mujoco"),
         ({"tellos": "192.168.10.1, here"}, ErrorCode.INVALID_CONFIG, "'here'"),
         ({"tellos": "192.168.10.1,192.168.10.2", "drones": "1"}, ErrorCode.INVALID_CONFIG, "drones:=2"),
+        ({"tellos": "192.168.10.1,192.168.10.1"}, ErrorCode.INVALID_CONFIG, "two drones .* '192.168.10.1'"),
+        (
+            {"tellos": "127.0.0.11,192.168.10.1", "time_scale": "5"},
+            ErrorCode.INVALID_CONFIG,
+            "real Tello .* set it to 1",
+        ),
         ({"scenario": "nowhere.yaml"}, ErrorCode.INVALID_FILE, "nowhere.yaml"),
         ({"config": "nowhere.yaml"}, ErrorCode.INVALID_FILE, "nowhere.yaml"),
         ({"model": "nothing"}, ErrorCode.MODEL_NOT_FOUND, "planner-small"),
@@ -95,6 +103,10 @@ def test_a_scenario_for_robots_that_are_not_started_is_warned_of_once(arms, capl
         ({"dashboard_port": "http"}, ErrorCode.INVALID_CONFIG, "65535"),
         ({"network": "galaxy"}, ErrorCode.INVALID_CONFIG, "host or subnet"),
         ({"name": "1st"}, ErrorCode.INVALID_CONFIG, "no ROS node can be called '/1st'"),
+        ({"name": "site_b/brain"}, ErrorCode.INVALID_CONFIG, "name is 'site_b/brain'; .*namespace:="),
+        ({"name": "brain/"}, ErrorCode.INVALID_CONFIG, "name is 'brain/'"),
+        ({"name": "", "namespace": "site_b"}, ErrorCode.INVALID_CONFIG, "name is ''"),
+        ({"namespace": "a//b"}, ErrorCode.INVALID_CONFIG, "'/a//b/planner'"),
         ({"namespace": "bad name"}, ErrorCode.INVALID_CONFIG, "bad name"),
     ],
 )
@@ -159,6 +171,32 @@ def test_an_argument_that_a_launch_file_lacks_is_refused_unless_another_file_inc
     assert caught.value.started_before == []
     monkeypatch.setattr(sys, "argv", ["ros2", "launch", "my_package", "all.launch.py", "dronez:=2"])
     assert launch(FLEET, dronez="2")
+
+
+def test_an_emulated_tello_may_run_faster_than_real_time():
+    assert names(launch(FLEET, tellos="127.0.0.11", time_scale="5", drones="1", arms="0")) == ["/planner", "/drone_1"]
+
+
+@pytest.mark.parametrize(("node", "started"), [("0", "0"), (" 1", "1")])
+def test_a_machine_of_a_cluster_runs_its_part(node, started):
+    (process,) = launch("cluster_node", cluster=str(CLUSTER), node=node)
+    assert process.options["cmd"] == ["llm-planner", "cluster", "run", str(CLUSTER), "--node", started]
+
+
+@pytest.mark.parametrize(
+    ("given", "part"),
+    [
+        ({"nodes": "1"}, "no argument 'nodes'; known are: cluster, node"),
+        ({"node": "2"}, "node is '2'; give a whole number from 0 to 1"),
+        ({"node": "one"}, "node is 'one'"),
+        ({"cluster": "nowhere.yaml"}, "nowhere.yaml"),
+    ],
+)
+def test_a_wrong_machine_of_a_cluster_starts_nothing(monkeypatch, given, part):
+    monkeypatch.setattr(sys, "argv", ["ros2", "launch", "llm_planner", "cluster_node.launch.py"])
+    with pytest.raises(PlannerError, match=part) as caught:
+        launch("cluster_node", **({"cluster": str(CLUSTER)} | given))
+    assert caught.value.started_before == []
 
 
 def test_a_missing_gazebo_starts_nothing_and_names_its_package(monkeypatch, tmp_path):

@@ -24,6 +24,7 @@ from llm_planner.core.segment import BlockEdge, ReportStatus, Segment, make_repl
 from llm_planner.core.skill import SkillCall
 from llm_planner.ros import conversions
 from llm_planner.ros.mission import Mission
+from llm_planner.ros.snapshot import Snapshot
 from llm_planner.srv import GetSegments, Instruct
 from tests.ros.nodes import make_segment
 from tests.ros.played_robot import Robot, messages
@@ -151,6 +152,7 @@ def test_a_condition_that_comes_in_parts_is_carried_out_whatever_is_lost(robot, 
     assert [r.enters_block for r in reports if r.index == 0] == [False, sees_it]
 
 
+PERSON = {"name": "person", "position_m": [3.0, 0.0, 1.0], "velocity_m_per_s": [-1.0, 0.0, 0.0], "moves_for_s": 2.4}
 BALL = {"name": "ball", "position_m": [6.0, 0.0, 1.0], "velocity_m_per_s": [-0.5, 0.0, 0.0], "moves_for_s": 20.0}
 PLAN_ERRORS = [ErrorCode.NOT_UNDERSTOOD, ErrorCode.SKILL_NOT_ALLOWED, ErrorCode.PLAN_SYNTAX]
 
@@ -219,6 +221,69 @@ def test_an_emergency_that_is_not_understood_stops_a_robot_that_sees_nothing_mov
     robot.run(5.0)
     assert reflexes_begun(robot) == [(msgs.Reflex.REFUSED, "h(")]
     assert robot.control.pose.x_m == pytest.approx(at.x_m, abs=0.05)
+
+
+@pytest.mark.parametrize("fields", [{}, {"world": json.dumps({"objects": []})}])
+@pytest.mark.parametrize("text", ["zur\ufffdck!", "back\a!", "back\0!"])
+def test_an_emergency_that_cannot_be_sent_is_refused_and_interrupts_nothing(robot, fields, text):
+    goal_id = robot.instruct()
+    robot.spin()
+    robot.feed(goal_id, messages(goal_id, "mf(300);"))
+    robot.run(0.5)
+    with pytest.raises(PlannerError) as caught:
+        robot.missions.instruct(Instruct.Request(instruction=text, urgency=Urgency.URGENT.value, **fields))
+    assert caught.value.code is ErrorCode.INVALID_ENCODING
+    robot.run(20.0)
+    robot.end(goal_id, ErrorCode.NONE, [make_segment(0, "mf(300);")])
+    robot.spin()
+    (outcome,) = robot.outcomes
+    assert [s.status for s in outcome.segments] == [msgs.SegmentOutcome.SUCCEEDED]
+
+
+def test_a_reflex_before_an_emergency_does_not_stand_for_its_answer(robot):
+    robot.control.enter(Snapshot.from_order(json.dumps({"objects": [PERSON]})))
+    while not robot.control.is_in_reflex:
+        robot.run(0.1)
+    robot.spin()
+    goal_id = robot.instruct(Urgency.URGENT)  # before that reflex is over
+    robot.spin()
+    robot.say_status({goal_id: 0})
+    robot.run(7.0)
+    robot.spin()
+    robot.end(goal_id, ErrorCode.OVERLOADED)
+    robot.spin()
+    robot.run(5.0)
+    robot.spin()
+    assert [cause for cause, _ in reflexes_begun(robot)] == [msgs.Reflex.OBSTACLE, msgs.Reflex.REFUSED]
+    (outcome,) = robot.outcomes
+    assert [(reflex.goal_id, reflex.cause) for reflex in outcome.reflexes] == [(goal_id, msgs.Reflex.REFUSED)]
+
+
+def test_an_emergency_without_an_answer_in_time_is_not_refused_again_before_its_reflex_is_told(robot):
+    goal_id = robot.instruct(Urgency.URGENT, time_budget_s=0.2)
+    robot.spin()
+    robot.say_status({goal_id: 0})
+    robot.run(0.5)  # the reflex acts; what it tells waits for the executor
+    robot.end(goal_id, ErrorCode.BUDGET_EXCEEDED)
+    robot.spin()
+    robot.run(5.0)
+    robot.spin()
+    assert [cause for cause, _ in reflexes_begun(robot)] == [msgs.Reflex.TOO_LATE]
+    (outcome,) = robot.outcomes
+    assert [reflex.cause for reflex in outcome.reflexes] == [msgs.Reflex.TOO_LATE]
+
+
+@pytest.mark.parametrize("now", [Time(), Time(nanosec=500_000_000)])
+def test_a_reflex_is_over_in_the_first_second_of_simulated_time(robot, now):
+    robot.control._on_reflex = lambda event: robot.bridge.post(robot.missions.on_reflex, event, now)
+    goal_id = robot.instruct(Urgency.URGENT)
+    robot.spin()
+    robot.say_status({goal_id: 0})
+    robot.end(goal_id, ErrorCode.OVERLOADED)
+    robot.spin()
+    robot.run(5.0)
+    robot.spin()
+    assert [outcome.error_code for outcome in robot.outcomes] == [ErrorCode.OVERLOADED]
 
 
 @pytest.mark.parametrize(("has_failed", "begun"), [(False, [msgs.Reflex.REFUSED]), (True, [])])

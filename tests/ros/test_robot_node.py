@@ -273,11 +273,13 @@ def test_garbage_is_refused_at_once(planner, start_operator, fields, code):
     assert (response.accepted, response.error_code) == (False, code)
 
 
-def test_a_second_robot_with_a_name_that_is_taken_refuses_to_start(planner, start_operator):
-    operator = start_operator("drone_23", time_scale=1.0)
+@pytest.mark.parametrize(("name", "is_clock_behind"), [("drone_23", False), ("drone_30", True)])
+def test_a_second_robot_with_a_name_that_is_taken_refuses_to_start(planner, start_operator, name, is_clock_behind):
+    operator = start_operator(name, time_scale=1.0)
+    given = {"startup_check_s": 10.0, "use_sim_time": is_clock_behind}  # simulated time is 0 here
     operator.instruct("hang mf(500);")
-    with pytest.raises(PlannerError, match="another robot runs as /drone_23") as refused:
-        RobotNode("drone_23", parameter_overrides=[Parameter("startup_check_s", value=10.0)])
+    with pytest.raises(PlannerError, match=f"another robot runs as /{name}") as refused:
+        RobotNode(name, parameter_overrides=[Parameter(key, value=value) for key, value in given.items()])
     assert refused.value.code is ErrorCode.DUPLICATE_NODE
     assert operator.robot.failure is None
     assert operator.robot._robot.is_active
@@ -308,6 +310,35 @@ def test_a_double_that_the_graph_knows_later_than_its_message_is_noticed(ros, mo
     identity.check()
     identity.check()
     assert [problem.code for problem in doubles] == [ErrorCode.DUPLICATE_NODE]
+    node.destroy_node()
+
+
+@pytest.mark.parametrize(
+    ("is_at_work", "num_at_work", "is_other_older", "yields"),
+    [
+        (False, 0, False, False),
+        (False, 0, True, True),
+        (False, 1, False, True),
+        (False, 1, True, True),
+        (True, 1, False, False),
+        (True, 1, True, False),
+        (True, 2, False, False),
+        (True, 2, True, True),
+    ],
+)
+def test_what_takes_instructions_wins_over_what_starts(
+    ros, monkeypatch, is_at_work, num_at_work, is_other_older, yields
+):
+    node, doubles = rclpy.create_node("drone_29"), []
+    identity = RobotIdentity(node, "tello", "", ManualClock(), doubles.append)
+    monkeypatch.setattr(identity, "_has_double", lambda: True)
+    monkeypatch.setattr(identity, "_count_at_work", lambda: num_at_work)
+    if is_at_work:
+        identity.say([])
+    other = msgs.RobotStatus(robot_id="drone_29", instance_id="other")
+    other.started_at.sec = 0 if is_other_older else 2**31 - 1
+    identity._on_status(other)
+    assert bool(doubles) == yields
     node.destroy_node()
 
 
@@ -430,9 +461,9 @@ def test_a_reflex_needs_no_rclpy(planner, start_operator):
 
 def test_an_emergency_that_is_refused_is_left_to_the_reflex(planner, start_operator):
     operator = start_operator("drone_11", time_scale=2.0)
-    operator.instruct("\a", [BALL | {"position_m": [6.0, 0.0, 1.0]}], urgency=1, time_budget_s=5.0)
+    operator.instruct("go " * 10_000, [BALL | {"position_m": [6.0, 0.0, 1.0]}], urgency=1, time_budget_s=5.0)
     outcome = operator.outcome()
-    assert outcome.error_code == ErrorCode.INVALID_ENCODING
+    assert outcome.error_code == ErrorCode.INSTRUCTION_TOO_LONG
     assert [reflex.cause for reflex in outcome.reflexes][:1] == [msgs.Reflex.REFUSED]
     assert Snapshot.from_json(outcome.world).pose.x_m < 0.0  # away from the ball
 
@@ -471,7 +502,7 @@ def test_an_emergency_that_is_not_answered_in_time_is_left_to_the_reflex(start_p
 
 def test_a_normal_goal_that_is_refused_needs_no_reflex(planner, start_operator):
     operator = start_operator("drone_13")
-    operator.instruct("\a", [CHAIR])
+    operator.instruct("go " * 10_000, [CHAIR])
     assert list(operator.outcome().reflexes) == []
 
 

@@ -48,6 +48,8 @@ def world_of(*objects, **fields):
         (world_of(THING | {"moves_for_s": math.nan}), "below 0"),
         (world_of(THING, THING), "two objects have one name"),
         (world_of(THING | {"name": "a" * 301}), "more than 300 characters"),
+        (world_of(THING | {"name": "a\a"}), "control characters"),
+        (world_of(THING | {"name": "zur\ufffdck"}), "UTF-8"),
         (world_of(THING | {"tags": ["a"] * 33}), "33 tags"),
         (world_of(*(THING | {"name": f"a_{n}"} for n in range(MAX_OBJECTS + 1))), "257 objects"),
         (world_of(pose={"x_m": math.inf}), "pose.x_m"),
