@@ -32,7 +32,10 @@ def dashboard(
     from llm_planner.ros import dashboard_node
     from llm_planner.ros.composition import ParameterValue, parameter_words
 
-    parameters: dict[str, ParameterValue] = {"planner": planner, "host": host, "port": port}
-    if allow_host:  # ROS has no empty list of strings
-        parameters["allow_hosts"] = allow_host
+    parameters: dict[str, ParameterValue] = {
+        "planner": planner,
+        "host": host,
+        "port": port,
+        "allow_hosts": allow_host or [],
+    }
     raise typer.Exit(dashboard_node.main(["--ros-args", *parameter_words(parameters)]))

@@ -363,6 +363,9 @@ def _python(module: str) -> list[str]:
 
 
 def parameter_words(parameters: Mapping[str, ParameterValue]) -> list[str]:
-    """Returns what sets parameters on a command line of ROS, which reads values as YAML: every text is in quotes."""
-    values = {name: json.dumps(value, ensure_ascii=False) for name, value in parameters.items()}
+    """Returns what sets parameters on a command line of ROS, which reads values as YAML: every text is in quotes.
+
+    Empty lists are left out: ROS has none.
+    """
+    values = {name: json.dumps(value, ensure_ascii=False) for name, value in parameters.items() if value != []}
     return [word for name, value in values.items() for word in ("-p", f"{name}:={value}")]

@@ -128,7 +128,9 @@ def test_ros_reads_a_value_as_it_was_given(value):
 
 
 def test_names_and_files_are_quoted_whatever_they_hold(tmp_path):
-    fleet = Composition(planner={"engine.model": "8", "metrics_port": 9400}, record=tmp_path / "Flight #3.mcap")
+    fleet = Composition(
+        planner={"robot_models": [], "engine.model": "8", "metrics_port": 9400}, record=tmp_path / "Flight #3.mcap"
+    )
     commands = fleet.commands()
     assert commands["planner"][-4:] == ["-p", 'engine.model:="8"', "-p", "metrics_port:=9400"]
     assert commands["recorder"][-1] == f'path:="{tmp_path}/Flight #3.mcap"'
