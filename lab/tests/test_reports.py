@@ -8,6 +8,7 @@ import pytest
 from jinja2 import UndefinedError
 from typer.testing import CliRunner
 
+from llm_planner.core.errors import ErrorCode
 from llm_planner_lab.cli.bench import app
 from llm_planner_lab.reports import REPORTS, render, write_report
 
@@ -62,3 +63,15 @@ def test_the_command_writes_all_pages_again(tmp_path):
     result = CliRunner().invoke(app, ["pages", "--directory", str(tmp_path)])
     assert result.exit_code == 0, result.output
     assert all((tmp_path / f"{n}.md").read_bytes() == (BENCHMARKS / f"{n}.md").read_bytes() for n in MEASURED)
+
+
+def test_the_command_refuses_what_it_cannot_read(tmp_path):
+    pages = ["pages", "--directory", str(tmp_path)]
+    assert CliRunner().invoke(app, ["pages", "--directory", str(tmp_path / "gone")]).exit_code == 2
+    assert "holds no result file" in CliRunner().invoke(app, pages).exception.message
+    for text, problem in (("{torn", "cannot be read as JSON"), ("{}", "is not what its page shows")):
+        (tmp_path / "physics.json").write_text(text, encoding="utf-8")
+        error = CliRunner().invoke(app, pages).exception
+        assert error.code is ErrorCode.INVALID_FILE
+        assert f"{tmp_path / 'physics.json'} {problem}" in error.message
+        assert not (tmp_path / "physics.md").exists()

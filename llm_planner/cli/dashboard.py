@@ -30,9 +30,12 @@ def dashboard(
     Example: llm-planner dashboard --port 9000 --host 0.0.0.0
     """
     from llm_planner.ros import dashboard_node
+    from llm_planner.ros.composition import ParameterValue, parameter_words
 
-    names = [f'"{name}"' for name in allow_host or ()]
-    parameters = {"planner": planner, "host": host, "port": f"{port}"}
-    words = [word for key, value in parameters.items() for word in ("-p", f"{key}:={value}")]
-    words += ["-p", f"allow_hosts:=[{','.join(names)}]"] if names else []
-    raise typer.Exit(dashboard_node.main(["--ros-args", *words]))
+    parameters: dict[str, ParameterValue] = {
+        "planner": planner,
+        "host": host,
+        "port": port,
+        "allow_hosts": allow_host or [],
+    }
+    raise typer.Exit(dashboard_node.main(["--ros-args", *parameter_words(parameters)]))

@@ -40,6 +40,7 @@ def doctor(
 
     Example: llm-planner doctor --robot drone_1
     """
+    network.require_names(robot or [])
     clock = MonotonicClock()
     began_s = clock.now_s()
     checks = _checks(model, "load" if load else "auto", robot or [], port or [DASHBOARD_PORT], timeout)

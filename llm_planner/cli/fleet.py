@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner up``: a planner and simulated robots."""
 
+import ipaddress
+import json
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +23,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.ros.network import Network
 
 if TYPE_CHECKING:
-    from llm_planner.ros.composition import Composition, Fleet
+    from llm_planner.ros.composition import Composition, Fleet, ParameterValue
 
 ROBOTS_PER_PROCESS = 20
 """Python runs one thread of a process at a time: that many robots at work take half a core (docs/dashboard.md)."""
@@ -83,20 +86,22 @@ def up(
     settings = load_config(config, overrides)
     require_usable(settings)  # a mistake is named here rather than in a log
     build_library(settings)
+    planner: dict[str, ParameterValue] = {**overrides}
     if config is not None and (plain := plain_parameters(config)):
-        config, overrides = None, plain | overrides
+        config, planner = None, {name: json.loads(value) for name, value in plain.items()} | planner
     if tello and emulate:
         hint = "give one, or start `llm-planner emulate tello` and give the addresses of all drones with --tello"
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"--tello and --emulate both say who the first drones are; {hint}")
+    _require_addresses(tello or ())
     if record is not None and record.exists():
         raise PlannerError(ErrorCode.INVALID_FILE, f"{record} exists; record to another file")
     composition = Composition(
-        drones=drones, arms=arms, time_scale=time_scale, scenario=scenario, config=config, planner=overrides
+        drones=drones, arms=arms, time_scale=time_scale, scenario=scenario, config=config, planner=planner
     )
     if scenario is not None and (absent := absent_robots(scenario, [robot.name for robot in composition.robots])):
         error_console.print(f"warning: {absent}", style="yellow", markup=False, soft_wrap=True)
     if metrics_port:
-        composition = replace(composition, planner=overrides | {"metrics_port": f"{metrics_port}"})
+        composition = replace(composition, planner=planner | {"metrics_port": metrics_port})
     composition = replace(composition, dashboard_port=dashboard_port if dashboard else None, record=record)
     composition = replace(composition, tellos=tuple(tello or addresses(FIRST_ADDRESS, emulate)))
     composition = replace(composition, world=physical_world(sim, world), has_scene=scene)
@@ -110,6 +115,15 @@ def up(
         console.print(network.meaning, soft_wrap=True)
         console.print(_next_step(composition), soft_wrap=True)
         _watch(fleet, stop)
+
+
+def _require_addresses(tellos: Sequence[str]) -> None:
+    """Refuses what is no IPv4 address before anything starts: a fleet would go on without the robot."""
+    for address in tellos:
+        try:
+            ipaddress.IPv4Address(address)
+        except ValueError as error:
+            raise PlannerError(ErrorCode.INVALID_CONFIG, f"--tello: {error}; give one such as 192.168.10.1") from error
 
 
 def _next_step(composition: "Composition") -> str:

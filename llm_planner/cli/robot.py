@@ -58,19 +58,20 @@ def robot(
         console.print(network.meaning, soft_wrap=True)
     from llm_planner.ros import robot_node
     from llm_planner.ros.commander import robot_name
+    from llm_planner.ros.composition import ParameterValue, parameter_words
 
     namespace, _, base = f"/{robot_name(name)}".rpartition("/")
     renamed = [f"__node:={base}", *([f"__ns:={namespace}"] if namespace else [])]
-    parameters = {
+    parameters: dict[str, ParameterValue] = {
         "robot_model": model,
         "driver": driver,
         "planner": planner,
-        "time_scale": f"{float(time_scale)}",
-        "tool_length_m": f"{float(tool_length)}",
-        "take_off": "true" if take_off else "false",
-        "allow_world": "true" if allow_world else "false",
+        "time_scale": float(time_scale),
+        "tool_length_m": float(tool_length),
+        "take_off": take_off,
+        "allow_world": allow_world,
         **({"address": address} if address else {}),
-        **({"robot_models": f"[{','.join(str(path.absolute()) for path in models)}]"} if models else {}),
+        **({"robot_models": [str(path.absolute()) for path in models]} if models else {}),
     }
-    words = [word for key, value in parameters.items() for word in ("-p", f"{key}:={value}")]
-    raise typer.Exit(robot_node.main(["--ros-args", *(word for rule in renamed for word in ("-r", rule)), *words]))
+    renaming = [word for rule in renamed for word in ("-r", rule)]
+    raise typer.Exit(robot_node.main(["--ros-args", *renaming, *parameter_words(parameters)]))

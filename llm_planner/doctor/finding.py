@@ -8,6 +8,9 @@ from enum import Enum
 
 from llm_planner.core.interfaces import Clock
 
+LATE = "run it again with a longer --timeout, or look at what it waits for"
+"""What to do about a check that did not end in time: nothing is known to be broken."""
+
 
 class Level(Enum):
     """How bad a finding is."""
@@ -52,12 +55,11 @@ def examine(checks: Mapping[str, Check], timeout_s: float, clock: Clock) -> list
     until_s = clock.now_s() + timeout_s
     for thread in threads.values():
         thread.join(max(0.0, until_s - clock.now_s()))
-    late = "it hangs; run it again with a longer --timeout, or look at what it waits for"
     return [
         finding
         for name in checks
         for finding in found.get(name)
-        or [Finding(check=name, level=Level.ERROR, text=f"no answer within {timeout_s:g} s", fix=late)]
+        or [Finding(check=name, level=Level.ERROR, text=f"no answer within {timeout_s:g} s", fix=LATE)]
     ]
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from llm_planner.core.errors import ErrorCode
 from llm_planner.doctor.finding import Finding, Level
-from llm_planner.doctor.machine import SETUP
 from llm_planner.doctor.probe import Answer, probe
 
 NVIDIA = Path("/dev/nvidiactl")
@@ -28,7 +27,7 @@ def model_and_gpu(model: str, how: str, timeout_s: float) -> Iterator[Finding]:
     """
     answer = probe("llm_planner.doctor.model_probe", model, how, timeout_s=timeout_s)
     if answer.error:
-        yield Finding(check="model", level=Level.ERROR, text=answer.error, fix=SETUP)
+        yield Finding(check="model", level=Level.ERROR, text=answer.error, fix=answer.fix)
         return
     yield _model(model, answer)
     if "profile" in answer.values:

@@ -10,6 +10,8 @@ import statistics
 import subprocess
 from collections.abc import Iterator, Sequence
 
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.text import node_name
 from llm_planner.doctor.finding import Finding, Level
 from llm_planner.doctor.machine import SETUP
 from llm_planner.doctor.probe import Answer, probe
@@ -32,7 +34,9 @@ def ros(robots: Sequence[str], timeout_s: float) -> Iterator[Finding]:
         return
     answer = probe("llm_planner.ros.loopback", timeout_s=timeout_s)
     if answer.error:
-        yield Finding(check="ros", level=Level.ERROR, text=answer.error, fix=f"{SETUP}; compare RMW_IMPLEMENTATION")
+        yield Finding(
+            check="ros", level=Level.ERROR, text=answer.error, fix=f"{answer.fix}; compare RMW_IMPLEMENTATION"
+        )
         return
     yield Finding(check="ros", text=f"rclpy and the interfaces load; {answer.values['rmw']}")
     yield _transport(answer)
@@ -75,6 +79,22 @@ def _who(answer: Answer, names: Sequence[str]) -> Iterator[Finding]:
 def is_address(text: str) -> bool:
     """Returns whether a robot is given by an address or a host name with a dot, rather than by the name of its node."""
     return "." in text or ":" in text
+
+
+def require_names(robots: Sequence[str]) -> None:
+    """Refuses what is neither an address nor the name of a node.
+
+    Raises:
+        PlannerError: INVALID_ROBOT_ID.
+    """
+    for robot in robots:
+        if is_address(robot):
+            continue
+        try:
+            node_name(robot)
+        except PlannerError as error:
+            hint = "give a name such as drone_1: letters, digits and '_', not a digit first; or an address"
+            raise PlannerError(ErrorCode.INVALID_ROBOT_ID, f"{robot[:80]!r} is no robot's name; {hint}") from error
 
 
 def robot_at(address: str) -> Iterator[Finding]:

@@ -8,6 +8,9 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
+from llm_planner.doctor.finding import LATE
+from llm_planner.doctor.machine import SETUP
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -16,10 +19,12 @@ class Answer:
     Attributes:
         values: What it printed; empty if it did not get that far.
         error: Why there are no values: its last line of complaint, or that it took too long.
+        fix: What to do about that.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
     error: str = ""
+    fix: str = SETUP
 
 
 def probe(module: str, *arguments: str, timeout_s: float) -> Answer:
@@ -36,7 +41,7 @@ def probe(module: str, *arguments: str, timeout_s: float) -> Answer:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Answer(error=f"no answer within {timeout_s:g} s; a busy machine takes longer (--timeout)")
+        return Answer(error=f"no answer within {timeout_s:g} s; a busy machine takes longer", fix=LATE)
     lines = done.stdout.strip().splitlines()
     try:
         values = json.loads(lines[-1])

@@ -59,7 +59,7 @@ class RobotLibrary:
 
     def names(self) -> tuple[str, ...]:
         """Returns the names of all models, sorted."""
-        return tuple(sorted({path.stem for d in self._directories for path in d.glob("*.yaml")}))
+        return tuple(sorted(self._paths()))
 
     def get(self, name: str) -> RobotModel:
         """Returns a model; a file is read once.
@@ -77,11 +77,16 @@ class RobotLibrary:
         Raises:
             PlannerError: UNKNOWN_ROBOT_MODEL with the known names.
         """
-        if name not in self.names():  # also keeps a name such as ../secret from becoming a path
-            known = ", ".join(self.names()) or "none"
+        paths = self._paths()
+        if name not in paths:  # also keeps a name such as ../secret from becoming a path
+            known = ", ".join(sorted(paths)) or "none"
             raise PlannerError(ErrorCode.UNKNOWN_ROBOT_MODEL, f"no robot model {name[:80]!r}; known are: {known}")
-        paths = (directory / f"{name}.yaml" for directory in self._directories)
-        return next(path for path in paths if path.is_file())
+        return paths[name]
+
+    def _paths(self) -> dict[str, Path]:
+        """Returns the files by name, without those that an editor hides."""
+        paths = (path for directory in reversed(self._directories) for path in directory.glob("[!.]*.yaml"))
+        return {path.stem: path for path in paths if path.is_file()}
 
 
 def _directory(path: Path, adapter: str) -> str:

@@ -5,7 +5,6 @@ import contextlib
 import ipaddress
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -30,11 +29,6 @@ POLL_S = 0.05
 DASHBOARD, RECORDER = "dashboard", "recorder"
 OBSERVERS = frozenset({DASHBOARD, RECORDER})
 """Processes that only look: the fleet goes on without them."""
-_PLAIN = re.compile(
-    r"/[\w./-]*|(?!(?:true|false|yes|no|on|off|null|y|n)$)[a-z]+\d*|\d+(\.\d+){3}(:\d+)?|-?[\d.]+(,-?[\d.]+){2}",
-    re.ASCII,
-)
-"""A path, a word, an address, a home: YAML reads it as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +97,7 @@ class Composition:
     config: Path | None = None
     tellos: tuple[str, ...] = ()
     world: World | None = None
-    planner: Mapping[str, str] = field(default_factory=dict)
+    planner: Mapping[str, ParameterValue] = field(default_factory=dict)
     planner_name: str = DEFAULT_PLANNER
     dashboard_port: int | None = None
     record: Path | None = None
@@ -133,20 +127,20 @@ class Composition:
         files = ["--params-file", str(self.config)] if self.config else []
         groups = self._groups()
         grouped = {node.name for nodes in groups.values() for node in nodes}
-        commands = {PLANNER: [*_python("planner_node"), "--ros-args", *files, *_parameters(self.planner)]}
+        commands = {PLANNER: [*_python("planner_node"), "--ros-args", *files, *parameter_words(self.planner)]}
         for node in self.nodes():
             if node.name not in grouped:
                 words = ["--ros-args", "-r", f"__node:={node.name}"]
-                commands[node.name] = [*_python(node.executable), *words, *_parameters(_as_yaml(node.parameters))]
+                commands[node.name] = [*_python(node.executable), *words, *parameter_words(node.parameters)]
         for name, nodes in groups.items():
-            own = {f"{n.name}:{key}": value for n in nodes for key, value in _as_yaml(n.parameters).items()}
-            commands[name] = [*_python("robot_group"), *(n.name for n in nodes), "--ros-args", *_parameters(own)]
+            own = {f"{n.name}:{key}": value for n in nodes for key, value in n.parameters.items()}
+            commands[name] = [*_python("robot_group"), *(n.name for n in nodes), "--ros-args", *parameter_words(own)]
         if self.dashboard_port is not None:
-            port = {"port": f"{self.dashboard_port}"}
-            commands[DASHBOARD] = [*_python("dashboard_node"), "--ros-args", *_parameters(port)]
+            port = parameter_words({"port": self.dashboard_port})
+            commands[DASHBOARD] = [*_python("dashboard_node"), "--ros-args", *port]
         if self.record is not None:
-            path = {"path": f"{self.record.absolute()}"}
-            commands[RECORDER] = [*_python("recorder_node"), "--ros-args", *_parameters(path)]
+            path = parameter_words({"path": str(self.record.absolute())})
+            commands[RECORDER] = [*_python("recorder_node"), "--ros-args", *path]
         return commands
 
     def nodes(self) -> list[NodeSpec]:
@@ -374,15 +368,10 @@ def _python(module: str) -> list[str]:
     return [sys.executable, "-m", f"llm_planner.ros.{module}"]
 
 
-def _as_yaml(parameters: Mapping[str, ParameterValue]) -> dict[str, str]:
-    return {name: _yaml(value) for name, value in parameters.items()}
+def parameter_words(parameters: Mapping[str, ParameterValue]) -> list[str]:
+    """Returns what sets parameters on a command line of ROS, which reads values as YAML: every text is in quotes.
 
-
-def _yaml(value: ParameterValue) -> str:
-    """Returns a parameter's value as a command line of ROS takes it: in quotes if YAML could read a text as another."""
-    is_plain = isinstance(value, str) and _PLAIN.fullmatch(value)
-    return str(value) if is_plain else json.dumps(value, ensure_ascii=False)
-
-
-def _parameters(values: Mapping[str, str]) -> list[str]:
+    Empty lists are left out: ROS has none.
+    """
+    values = {name: json.dumps(value, ensure_ascii=False) for name, value in parameters.items() if value != []}
     return [word for name, value in values.items() for word in ("-p", f"{name}:={value}")]

@@ -230,13 +230,49 @@ def test_up_refuses_a_directory_of_models_that_is_not_there(tmp_path):
     [
         (["--emulate", "2", "--drones", "1"], "--drones 2"),
         (["--tello", "192.168.10.1", "--emulate", "1"], "--tello and --emulate"),
+        (
+            ["--tello", "192.168.10.1", "--tello", "notanip"],
+            "--tello: Expected 4 octets in 'notanip'; give one such as",
+        ),
     ],
 )
-def test_up_refuses_tellos_that_would_not_fly(arguments, said):
+def test_up_refuses_tellos_that_would_not_fly(arguments, said, monkeypatch):
+    monkeypatch.setattr("llm_planner.ros.composition.Fleet", lambda *_, **__: 1 / 0)
     result = runner.invoke(app, ["up", *arguments])
     assert isinstance(result.exception, PlannerError)
     assert result.exception.code is ErrorCode.INVALID_CONFIG
     assert said in result.exception.message
+
+
+@pytest.mark.ros
+def test_up_hands_on_what_a_plain_file_and_the_options_say(tmp_path, monkeypatch):
+    handed = {}
+    monkeypatch.setattr("llm_planner.ros.composition.Fleet", lambda commands, **_: handed.update(commands) or 1 / 0)
+    (config := tmp_path / "my_planner.yaml").write_text("backend: fake\nengine: {num_threads: 1}\n", encoding="utf-8")
+    record = tmp_path / "Flight #3.mcap"
+    options = ["--config", str(config), "--model", "8", "--metrics-port", "9400", "--record", str(record)]
+    runner.invoke(app, ["up", *options])
+    expected = ['backend:="fake"', "engine.num_threads:=1", 'engine.model:="8"', "metrics_port:=9400"]
+    assert [word for word in handed["planner"] if ":=" in word] == expected
+    assert handed["recorder"][-1] == f'path:="{record}"'
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize(
+    ("arguments", "module", "expected"),
+    [
+        (["robot", "r5", "--driver", "mod:Class", "--address", "12"], "robot_node", ['address:="12"']),
+        (["robot", "r5", "--models", "/m,z", "--models", "/it's # x"], "robot_node", ['["/m,z", "/it\'s # x"]']),
+        (["robot", "r5", "--time-scale", "2", "--take-off"], "robot_node", ["time_scale:=2.0", "take_off:=true"]),
+        (["dashboard", "--host", "0.0.0.0 # x"], "dashboard_node", ['host:="0.0.0.0 # x"', "port:=8080"]),
+        (["dashboard", "--allow-host", "a", "--allow-host", "1"], "dashboard_node", ['allow_hosts:=["a", "1"]']),
+    ],
+)
+def test_a_node_is_given_texts_in_quotes(arguments, module, expected, monkeypatch):
+    words = []
+    monkeypatch.setattr(f"llm_planner.ros.{module}.main", lambda given: words.extend(given) or 0)
+    assert runner.invoke(app, arguments).exit_code == 0
+    assert all(any(word.endswith(end) for word in words) for end in expected)
 
 
 @pytest.mark.ros

@@ -121,6 +121,25 @@ def test_it_is_said_which_profile_time_budgets_count_on(monkeypatch):
     assert texts[1] == "time budgets count on planner-small-0123, measured 3 days ago"
 
 
+def test_what_ran_out_of_time_needs_no_new_installation():
+    found = [*model_check.model_and_gpu("mine", "check", timeout_s=0.01), *network.ros([], 0.01)]
+    late = [finding for finding in found if "no answer within" in finding.text]
+    assert {finding.check for finding in late} >= {"model"}
+    assert all("--timeout" in finding.fix and machine.SETUP not in finding.fix for finding in late)
+
+
+@pytest.mark.parametrize("name", ["é", "", "/", "drone 1", "1st", "a\nb"])
+def test_a_robot_that_cannot_be_is_refused_at_once(name, monkeypatch):
+    monkeypatch.setattr(doctor, "_checks", lambda *_: 1 / 0)
+    error = CliRunner().invoke(main.app, ["doctor", "--robot", name]).exception
+    assert error.code is ErrorCode.INVALID_ROBOT_ID
+    assert f"{name!r} is no robot's name" in error.message
+
+
+def test_robots_that_can_be_are_looked_for():
+    network.require_names(["drone_1", "/site_b/drone_1", "192.168.10.1", "robot.local", "::1"])
+
+
 def test_a_model_probe_that_dies_is_an_error():
     found = list(model_check.model_and_gpu("--no-such-thing", "what", timeout_s=0.05))
     assert levels(found) == {"model": Level.ERROR}

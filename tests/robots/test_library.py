@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
 import pickle
 import shutil
 from contextlib import nullcontext
@@ -122,6 +123,21 @@ def test_own_directory_comes_before_the_bundled_one(tmp_path):
     assert library.names() == ("broken", "indy7", "tello")
     with pytest.raises(PlannerError, match="make them equal"):
         library.get("broken")
+
+
+def test_what_is_no_file_or_hidden_is_no_model(tmp_path):
+    (tmp_path / ".#rover.yaml").symlink_to("ada@host.1234")  # as Emacs locks a file
+    (tmp_path / ".hidden.yaml").touch()
+    (tmp_path / "gone.yaml").symlink_to("nowhere")
+    (tmp_path / "directory.yaml").mkdir()
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "tello.yaml").mkdir()
+    library = RobotLibrary([tmp_path])
+    assert library.names() == ("indy7", "tello")
+    assert library.path_of("tello") == TELLO
+    for name in ("gone", ".#rover", "directory", "pipe"):
+        with pytest.raises(PlannerError, match="known are: indy7, tello"):
+            library.path_of(name)
 
 
 @pytest.mark.parametrize("start", ["x_m: 0.1, y_m: 0.0", "x_m: 0.6, y_m: 0.6", "x_m: 0.35, y_m: 0.0, z_m: 0.95"])

@@ -108,7 +108,7 @@ def launch(file: str, /, **given: str) -> list[Entity]:
 
 def command_of(node: Node) -> list[str]:
     """Returns the command that launch_ros would run for a node of ours."""
-    from llm_planner.ros.composition import _yaml
+    from llm_planner.ros.composition import parameter_words
 
     options = node.options
     words = [sys.executable, "-m", f"llm_planner.ros.{options['executable']}", "--ros-args"]
@@ -119,5 +119,5 @@ def command_of(node: Node) -> list[str]:
         if isinstance(given, str):
             words += ["--params-file", given]
         else:
-            words += [word for key, value in given.items() for word in ("-p", f"{key}:={_yaml(value)}")]
+            words += parameter_words(given)
     return words

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which robots of a fleet are real, and what becomes of processes that end."""
 
+import json
 import os
 import signal
 import sys
 
 import pytest
+import rclpy
+from rclpy.context import Context
+from rclpy.node import Node
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.monitoring.robot_view import parse_home
-from llm_planner.ros.composition import OBSERVERS, Composition, Fleet, World
+from llm_planner.ros.composition import OBSERVERS, Composition, Fleet, World, parameter_words
 from llm_planner.ros.network import Network, environment
 from llm_planner.ros.process import MAX_RESTARTS, RESTART_DELAY_S, RESTARTS_PER_S
 from llm_planner.sim.physics.world_file import load_world_file
@@ -20,7 +24,7 @@ pytestmark = pytest.mark.ros
 
 def test_the_first_drones_fly_the_tellos_and_the_rest_is_kinematic():
     commands = Composition(drones=2, arms=1, tellos=("127.0.0.11",)).commands()
-    assert {"driver:=tello", "address:=127.0.0.11", "take_off:=true"} <= set(commands["drone_1"])
+    assert {'driver:="tello"', 'address:="127.0.0.11"', "take_off:=true"} <= set(commands["drone_1"])
     assert not any("driver" in word for name in ("drone_2", "arm_1") for word in commands[name])
 
 
@@ -41,14 +45,19 @@ def test_an_arm_never_flies():
 def test_who_is_no_real_robot_has_a_body_in_the_world():
     commands = Composition(drones=2, arms=1, tellos=("127.0.0.11",), world=World("house", 8871)).commands()
     robots = 'robots:=["drone_2:tello", "arm_1:indy7"]'
-    assert {robots, "world:=house", "port:=8871"} <= set(commands["world"])
-    assert {"driver:=mujoco", "address:=127.0.0.1:8871"} <= set(commands["arm_1"])
-    assert "driver:=tello" in commands["drone_1"]
+    assert {robots, 'world:="house"', "port:=8871"} <= set(commands["world"])
+    assert {'driver:="mujoco"', 'address:="127.0.0.1:8871"'} <= set(commands["arm_1"])
+    assert 'driver:="tello"' in commands["drone_1"]
     assert "world" not in Composition(drones=2).commands()
 
 
 def homes(fleet):
-    return {n: w.partition(":=")[2] for n, words in fleet.commands().items() for w in words if w.startswith("home:=")}
+    return {
+        n: json.loads(w.partition(":=")[2])
+        for n, words in fleet.commands().items()
+        for w in words
+        if w.startswith("home:=")
+    }
 
 
 def test_who_lives_in_a_world_with_places_knows_its_home():
@@ -65,7 +74,7 @@ def test_who_lives_in_a_world_with_places_knows_its_home():
 def test_observers_are_processes_of_their_own(tmp_path):
     commands = Composition(drones=1, arms=0, dashboard_port=8479, record=tmp_path / "run.mcap").commands()
     assert "port:=8479" in commands["dashboard"]
-    assert f"path:={tmp_path / 'run.mcap'}" in commands["recorder"]
+    assert f'path:="{tmp_path}/run.mcap"' in commands["recorder"]
     assert commands.keys() - OBSERVERS == {"planner", "drone_1"}
 
 
@@ -75,14 +84,56 @@ def test_kinematic_robots_share_processes_and_others_have_their_own():
     assert list(commands) == ["planner", "drone_1", "robots_1", "robots_2"]
     words = commands["robots_1"]
     assert words[2:7] == ["llm_planner.ros.robot_group", "drone_2", "drone_3", "drone_4", "--ros-args"]
-    assert {"drone_3:robot_model:=tello", "drone_3:seed:=2", "drone_4:seed:=3"} <= set(words)
-    assert {"arm_1:robot_model:=indy7", "arm_2:robot_model:=indy7"} <= set(commands["robots_2"])
+    assert {'drone_3:robot_model:="tello"', "drone_3:seed:=2", "drone_4:seed:=3"} <= set(words)
+    assert {'arm_1:robot_model:="indy7"', 'arm_2:robot_model:="indy7"'} <= set(commands["robots_2"])
     assert fleet.restart_commands().keys() == {"planner", "robots_1", "robots_2"}
 
 
 def test_robots_with_bodies_share_no_process():
     fleet = Composition(drones=2, arms=0, world=World("", 8871), robots_per_process=10)
     assert fleet.commands().keys() == {"planner", "world", "drone_1", "drone_2"}
+
+
+# What ROS reads
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "8",
+        "true",
+        "1e3",
+        "~",
+        "",
+        "Flight #3.mcap",
+        "it's # x",
+        'a\\b "c"\n',
+        "mod:Class",
+        "über 😀",
+        ["m,z", "8"],
+        8,
+        2.0,
+    ],
+)
+def test_ros_reads_a_value_as_it_was_given(value):
+    context = Context()
+    rclpy.init(args=["--ros-args", *parameter_words({"of.it": value})], context=context)
+    try:
+        node = Node("read", context=context, automatically_declare_parameters_from_overrides=True)
+        read = node.get_parameter("of.it").value
+        node.destroy_node()
+    finally:
+        context.shutdown()
+    assert (type(read), read) == (type(value), value)
+
+
+def test_names_and_files_are_quoted_whatever_they_hold(tmp_path):
+    fleet = Composition(
+        planner={"robot_models": [], "engine.model": "8", "metrics_port": 9400}, record=tmp_path / "Flight #3.mcap"
+    )
+    commands = fleet.commands()
+    assert commands["planner"][-4:] == ["-p", 'engine.model:="8"', "-p", "metrics_port:=9400"]
+    assert commands["recorder"][-1] == f'path:="{tmp_path}/Flight #3.mcap"'
 
 
 # Processes that end

@@ -435,5 +435,5 @@ def test_commands_of_a_composition(tmp_path):
     composition = Composition(drones=2, arms=1, seed=5, scenario=tmp_path / "s.yaml", planner={"engine.model": "tiny"})
     commands = composition.commands()
     assert list(commands) == ["planner", "drone_1", "drone_2", "arm_1"]
-    assert commands["planner"][-2:] == ["-p", "engine.model:=tiny"]
-    assert {"robot_model:=indy7", "seed:=7", f"scenario:={tmp_path}/s.yaml"} <= set(commands["arm_1"])
+    assert commands["planner"][-2:] == ["-p", 'engine.model:="tiny"']
+    assert {'robot_model:="indy7"', "seed:=7", f'scenario:="{tmp_path}/s.yaml"'} <= set(commands["arm_1"])

@@ -285,8 +285,8 @@ def run_budgets(bench: BudgetsBench, on_progress: Callable[[str, float], None]) 
         TimeoutError: The planner did not become ready, or a goal did not end.
     """
     os.environ.update(environment(Network.HOST, os.environ))  # of the robot, which is this process, as of a fleet's
-    parameters = {"backend": bench.engine, "scheduler.max_num_seqs": str(bench.slots)}
-    node = Composition(drones=0, arms=0, planner=parameters).commands()[PLANNER]
+    fleet = Composition(drones=0, arms=0, planner={"backend": bench.engine, "scheduler.max_num_seqs": bench.slots})
+    node = fleet.commands()[PLANNER]
     with tempfile.TemporaryDirectory(prefix="llm_planner_budgets_") as directory:
         path = Path(directory) / "journal.jsonl"
         command = [sys.executable, "-m", "llm_planner_lab.ros.budgets", str(path), *node[3:]]

@@ -189,8 +189,8 @@ def measure_refused(options: argparse.Namespace) -> dict[str, Any]:
 
 def measure_stop(options: argparse.Namespace) -> dict[str, Any]:
     """Returns how long a Ctrl-C takes until the robot has halted, with all slots busy."""
-    planner = {"backend": "fake", "scheduler.max_num_seqs": str(options.slots)}
-    commands = Composition(drones=1, arms=0, planner=planner).commands()
+    fleet = Composition(drones=1, arms=0, planner={"backend": "fake", "scheduler.max_num_seqs": int(options.slots)})
+    commands = fleet.commands()
     load = ["load", "--robots", str(options.robots), "--engine", "fake"]
     with Fleet(commands):
         _wait_for("/planner")
