@@ -263,13 +263,8 @@ class TelloDriver:
         if self._halt is not None:
             self._waiting = call
             return
-        if self._is_out_of_power and not isinstance(skill.effect, Stop | Land):
-            raise PermanentFailureError(OUT_OF_POWER)
-        state = self._line.telemetry.last
-        if isinstance(skill.effect, TakeOff) and state is not None and state.battery_percent <= RESERVE_PERCENT:
-            raise PermanentFailureError(TOO_LOW)
-        if self._is_lost and not isinstance(skill.effect, Stop | Land):
-            raise PermanentFailureError(LOST)
+        if not isinstance(skill.effect, Stop | Land):
+            self._require_fit(skill)
         self._course = course = self._body.plan(Job(skill, call.arguments, now_s))
         if isinstance(skill.effect, Land) and not self._is_off_the_floor:
             return
@@ -280,6 +275,16 @@ class TelloDriver:
             self._require_flyable(skill, course)
             self._motions.extend(course.motions)
             self._latency_s = course.motions[0].start_s - now_s if course.motions else 0.0
+
+    def _require_fit(self, skill: Skill) -> None:
+        """Refuses to fly on an empty battery, or where the drone is lost."""
+        state = self._line.telemetry.last
+        if self._is_out_of_power:
+            raise PermanentFailureError(OUT_OF_POWER)
+        if isinstance(skill.effect, TakeOff) and state is not None and state.battery_percent <= RESERVE_PERCENT:
+            raise PermanentFailureError(TOO_LOW)
+        if self._is_lost:
+            raise PermanentFailureError(LOST)
 
     def _require_flyable(self, skill: Skill, course: Course) -> None:
         """Refuses an amount that a Tello does not fly, and a way down that its height does not leave room for."""
