@@ -71,7 +71,7 @@ class FleetState:
         self.planner: PlannerView | None = None
         self.planner_received_s = -math.inf
         self.robots: dict[str, SeenRobot] = {}
-        self.dialogues: dict[str, Dialogue] = {}  # by robot
+        self.dialogues: dict[str, Dialogue] = {}  # by robot, the oldest instruction first
         self.ended: Counter[str] = Counter()
         self.num_lost_events = 0
         self.num_broken = 0
@@ -276,8 +276,9 @@ class FleetState:
         """Notes what a robot was told, what it answered, and how that ended."""
         if line["event"] == "accepted":
             robot_id, request_id = str(line["robot_id"])[:MAX_TEXT], str(line["request_id"])[:MAX_TEXT]
-            if robot_id not in self.dialogues and len(self.dialogues) >= MAX_ROBOTS:
-                return
+            self.dialogues.pop(robot_id, None)
+            if len(self.dialogues) >= MAX_ROBOTS:
+                del self.dialogues[next(iter(self.dialogues))]
             instruction = str(line.get("instruction", ""))[:MAX_TEXT]
             self.dialogues[robot_id] = Dialogue(request_id=request_id, instruction=instruction)
         dialogue = self.dialogues.get(robot_id)

@@ -4,6 +4,7 @@
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -103,7 +104,14 @@ class McapRecorder:
         self._writer.flush()  # type: ignore[no-untyped-call]
 
     def close(self) -> None:
-        """Writes the index, by which a long file opens quickly, and closes the file."""
-        self._writer.finish()  # type: ignore[no-untyped-call]
-        self._indices.close()
-        self._file.close()
+        """Writes the index, by which a long file opens quickly, and closes the file.
+
+        Raises:
+            PlannerError: INVALID_FILE if that cannot be written; what was flushed can be read.
+        """
+        try:
+            with self._file, closing(self._indices):
+                self._writer.finish()  # type: ignore[no-untyped-call]
+        except OSError as error:
+            message = f"the recording has no index: {error.strerror}; what was written so far can be read"
+            raise PlannerError(ErrorCode.INVALID_FILE, message) from error

@@ -17,7 +17,8 @@ from llm_planner.robots.world import WorldObject
 VERSION = 1
 MAX_THINGS = 64
 """Most things that a view shows, the nearest ones: one view is a few datagrams at most."""
-Word = Annotated[str, Field(max_length=300)]
+MAX_WORD = 300
+Word = Annotated[str, Field(max_length=MAX_WORD)]
 """A name that a robot gives: a sender on the network may be no robot of this fleet."""
 
 

@@ -39,7 +39,8 @@ class SegmentExecutor:
     person reads: carrying one out takes its reading time, and the body holds still.
 
     A stop, or a silence step, that fails is not confirmed, and is repeated: until it succeeds, or a goal, a reflex or a
-    person takes over, and a silence step only as long as the planner is silent.
+    person takes over, and a silence step only as long as the planner is silent. A silence step that a reflex or an
+    error cuts short is due again ``MOST_AGAIN_S`` later; after a stop by a person, silence counts from that stop.
 
     Args:
         model: Of the robot.
@@ -86,7 +87,7 @@ class SegmentExecutor:
         self._num_segments: int | None = None
         self._is_partial = False
         self._received_s = now_s
-        self._num_silence_steps = 0
+        self._num_silence_steps, self._next_step_s = 0, -math.inf
         self._is_of_old = self._own_call is not None
         self._forget_failure()
 
@@ -128,7 +129,7 @@ class SegmentExecutor:
     def receive(self, now_s: float) -> None:
         """Notes a sign of life from the planner."""
         self._received_s = max(self._received_s, now_s)
-        self._num_silence_steps = 0
+        self._num_silence_steps, self._next_step_s = 0, -math.inf
 
     def add(self, request_id: str, segment: Segment, now_s: float) -> bool:
         """Takes a segment of a goal.
@@ -191,7 +192,11 @@ class SegmentExecutor:
             self._end_goal(now_s, (), reason)
 
     def stop(self, now_s: float, reason: str, calls: Sequence[SkillCall] = ()) -> None:
-        """Halts at once whatever the robot does, a reflex too, and runs ``calls`` as ``reflex`` does; ends the goal."""
+        """Halts at once whatever the robot does, a reflex too, and runs ``calls`` as ``reflex`` does; ends the goal.
+
+        Silence counts from now on: what it called for is not taken up again at once against a person's will.
+        """
+        self.receive(now_s)
         self._end_goal(now_s, calls, reason)
 
     def tick(self, now_s: float) -> None:
@@ -322,6 +327,7 @@ class SegmentExecutor:
         if self._state is ExecutorState.ACTIVE:
             self._state = ExecutorState.FAILED
         self._waiting.clear()
+        self._repeat_silence_steps(now_s)
         self._own_calls = deque(calls or (SkillCall(self._model.stop_skill),))
         self._forget_failure()
         self._halt_segment(now_s, reason)
@@ -330,9 +336,17 @@ class SegmentExecutor:
             self._driver.halt(now_s)
         self._is_busy_with_own_calls(now_s)
 
+    def _repeat_silence_steps(self, now_s: float) -> None:
+        """Has the silence steps come again that are cut short now, before they have succeeded."""
+        cut = {call.name for call in (self._own_call, self._again, *self._own_calls) if call is not None}
+        for place, step in enumerate(self._model.silence[: self._num_silence_steps]):
+            if step.skill in cut:
+                self._num_silence_steps, self._next_step_s = place, now_s + MOST_AGAIN_S
+                return
+
     def _mind_silence(self, now_s: float) -> None:
         steps = self._model.silence[self._num_silence_steps :]
-        if steps and now_s - self._received_s >= steps[0].after_s:
+        if steps and now_s - self._received_s >= steps[0].after_s and now_s >= self._next_step_s:
             self._num_silence_steps += 1
             self._own_calls.append(SkillCall(steps[0].skill))
             self._is_busy_with_own_calls(now_s)
@@ -344,9 +358,8 @@ class SegmentExecutor:
         if self._again is not None and not self.is_acting and self._started_s is None and now_s >= self._again_s:
             self._own_calls.append(self._again)
         while self._own_call is None and self._own_calls:
-            call = self._own_calls.popleft()
-            self._driver.start(call, now_s)
-            self._own_call, self._is_of_old = call, False
+            self._driver.start(self._own_calls[0], now_s)  # where that fails, the call is still to be done
+            self._own_call, self._is_of_old = self._own_calls.popleft(), False
             self._follow_own_call(now_s)
         return self._own_call is not None
 

@@ -58,7 +58,10 @@ class Argument(Record):
     def __post_init__(self) -> None:
         if self.type is ArgumentType.NUMBER:
             require(self.minimum is not None and self.maximum is not None, "a number needs minimum and maximum")
-            require((self.minimum or 0) <= (self.maximum or 0), "minimum must be <= maximum")
+            minimum, maximum = self.minimum or 0, self.maximum or 0
+            require(minimum <= maximum, "minimum must be <= maximum")
+            is_empty = self.is_integer and math.ceil(minimum) > math.floor(maximum)
+            require(not is_empty, f"no whole number lies between minimum {minimum:g} and maximum {maximum:g}")
         else:
             require(self.minimum is None and self.maximum is None, "only a number has minimum and maximum")
             require(not self.is_integer, "only a number can be an integer")
@@ -232,6 +235,9 @@ class UrgentRule(Record):
     """What the plan of an emergency may do: nothing that goes to the danger, looks for it or touches it."""
 
     skills: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        require(bool(self.skills), "an emergency needs skills; leave urgent out for those that stop, hold or move")
 
 
 _URGENT_EFFECTS = frozenset(("translate", "turn", "stop", "delay", "land"))

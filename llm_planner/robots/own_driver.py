@@ -7,11 +7,15 @@ kept here.
 
 import importlib
 import re
+import sys
 from collections.abc import Collection
-from typing import Protocol
+from dataclasses import replace
+from typing import Protocol, TypeGuard
+
+import numpy as np
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.skill import SkillCall
+from llm_planner.core.skill import SkillCall, Value
 from llm_planner.robots.body import BodyState
 from llm_planner.robots.driver import (
     PermanentFailureError,
@@ -23,7 +27,7 @@ from llm_planner.robots.driver import (
     failed,
 )
 from llm_planner.robots.effect import Replan, Say
-from llm_planner.robots.model import Pose, RobotModel, Skill
+from llm_planner.robots.model import Pose, ReturnType, RobotModel, Skill
 from llm_planner.robots.robot_driver import RobotDriver
 from llm_planner.robots.track import Track
 from llm_planner.robots.world import World, WorldObject
@@ -39,7 +43,8 @@ class OwnDriver(SkillDriver, Protocol):
     ``start``, ``tick`` and ``halt`` never block: the thread that calls them also stops the robot. ``halt`` also comes
     while nothing runs. All times are seconds of one monotonic clock. Every skill of the model arrives at ``start``,
     with arguments of its types and ranges, except those that say something or ask for another plan. An exception halts
-    the robot and ends its goal.
+    the robot and ends its goal. A skill that returns something succeeds with a value of that type (a scalar of numpy
+    will do): with another, or without any, it has failed.
 
     A class attribute ``unsupported_skills`` (names) says which skills of its model it cannot carry out: no plan has
     them then.
@@ -133,6 +138,7 @@ class MappedDriver:
         self._driver, self._unsupported, self._epoch_s = driver, unsupported, epoch_s
         self.state = BodyState(driver.pose)
         self._track = Track(driver.pose)
+        self._name, self._returns = "", ReturnType.NONE  # of the skill that was started last
         self._result: SkillResult | None = SkillResult(SkillStatus.SUCCEEDED)  # None while the driver is at work
 
     def start(self, call: SkillCall, now_s: float) -> None:
@@ -149,7 +155,7 @@ class MappedDriver:
             self._result = SkillResult(SkillStatus.SUCCEEDED)
             return
         self._driver.start(call, self._epoch_s + now_s)
-        self._result = None
+        self._result, self._name, self._returns = None, call.name, skill.returns
 
     def _checked(self, call: SkillCall) -> Skill:
         """Returns the skill of a call that may be carried out.
@@ -170,9 +176,21 @@ class MappedDriver:
         if self._result is not None:
             return self._result
         result = self._driver.tick(self._epoch_s + now_s)
+        if result.status is SkillStatus.SUCCEEDED:
+            result = self._with_value(result)
         if result.status is not SkillStatus.RUNNING:
             self._result = result
         return result
+
+    def _with_value(self, result: SkillResult) -> SkillResult:
+        """Returns the result of a call with a value that its skill may return, or a failure."""
+        if self._returns is ReturnType.NONE:
+            return replace(result, value=None)
+        value = _plain(result.value)
+        if _is_of(value, self._returns):
+            return replace(result, value=value)
+        reason = f"{self._name} returned {value!r:.80}, which is no {self._returns.value}"
+        return SkillResult(SkillStatus.FAILED, reason=reason)
 
     def halt(self, now_s: float) -> None:
         """Stops the robot where it is; a call that was running counts as failed."""
@@ -205,3 +223,16 @@ class MappedDriver:
         if (pose := self._driver.pose) != self.state.pose:
             self.state.pose = pose
             self._track.note(now_s, pose)
+
+
+def _plain(value: object) -> object:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _is_of(value: object, kind: ReturnType) -> TypeGuard[Value]:
+    """Returns whether a skill that returns this type may return a value."""
+    if kind is ReturnType.NUMBER and isinstance(value, int | float):
+        return not isinstance(value, bool) and abs(value) <= sys.float_info.max
+    if kind is ReturnType.TEXT:
+        return isinstance(value, str) or value is False
+    return kind is ReturnType.BOOLEAN and isinstance(value, bool)

@@ -63,7 +63,11 @@ class RecorderNode(Node):
         """Writes the index and frees the node."""
         self.destroy_node()
         if self.failure is None:
-            self._file.close()
+            try:
+                self._file.close()
+            except PlannerError as error:
+                self.failure = error
+                self.get_logger().fatal(str(error))
 
     def _look(self) -> None:
         self.failure = self._recorder.failure

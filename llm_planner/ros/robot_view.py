@@ -7,7 +7,7 @@ from rclpy.node import Node
 from std_msgs.msg import String
 
 from llm_planner.core.pose import Pose
-from llm_planner.monitoring.robot_view import as_pose, nearest, outline
+from llm_planner.monitoring.robot_view import MAX_WORD, as_pose, nearest, outline
 from llm_planner.robots.model import RobotModel
 from llm_planner.ros import qos
 from llm_planner.ros.robot_control import RobotControl
@@ -51,9 +51,9 @@ class RobotViewPublisher:
             pose=as_pose(pose),
             is_busy=robot.is_active,
             is_in_reflex=robot.is_in_reflex,
-            held=held,
+            held=held[:MAX_WORD],
             num_faults=robot.num_faults,
-            last_fault=robot.last_fault,
+            last_fault=robot.last_fault[:MAX_WORD],
             things=nearest(things, pose),
         )
         self._publisher.publish(String(data=self._last.to_json()))

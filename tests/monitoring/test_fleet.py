@@ -246,6 +246,16 @@ def test_a_dialogue_is_of_the_last_goal_and_says_why_it_failed(state):
     assert state.document(2.0)["dialogues"]["drone_1"]["ending"] == "failed: no such thing"
 
 
+def test_of_many_robots_the_last_that_were_told_something_are_shown(state):
+    for number in range(MAX_ROBOTS + 5):
+        for name in ("old", f"bot_{number}"):
+            state.receive_event(accepted(0.0, request_id=f"{name} {number}", robot_id=name), 0.0)
+    dialogues = state.document(0.0)["dialogues"]
+    assert len(dialogues) == MAX_ROBOTS
+    assert {"old", f"bot_{MAX_ROBOTS + 4}"} <= dialogues.keys()
+    assert "bot_0" not in dialogues
+
+
 def test_a_planner_that_died_is_marked(state):
     state.receive_planner(make_view(), 10.0)
     assert not state.document(11.0)["planner"]["is_silent"]

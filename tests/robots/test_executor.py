@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import random
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -230,14 +231,37 @@ def test_a_reflex_between_segments_is_reported_to_the_planner_if_there_is_a_goal
     assert len(robot.reports) == count
 
 
-def test_a_reflex_interrupts_the_landing():
+@pytest.mark.parametrize("how", ["reflex", "broken tick", "stop"])
+def test_a_landing_of_silence_that_is_cut_short_is_taken_up_again(how):
     robot = Robot()
     robot.run(61.0)
-    robot.executor.reflex(robot.now_s)
+    if how == "broken tick":
+        robot.driver.tick, tick = Mock(side_effect=OSError("a lost packet")), robot.driver.tick
+        with pytest.raises(OSError, match="lost"):
+            robot.run(1)
+        robot.driver.tick = tick
+    if how == "stop":
+        robot.executor.stop(robot.now_s, "a person")
+    else:
+        robot.executor.reflex(robot.now_s)
     height_m = robot.driver.state.pose.z_m
     assert 0 < height_m < 1
-    robot.run(3)
+    robot.run(7 if how != "stop" else 59)
     assert robot.driver.state.pose.z_m == height_m
+    robot.run(5)
+    assert robot.driver.state.pose.z_m == 0
+
+
+def test_a_landing_of_silence_that_could_not_begin_is_taken_up_again():
+    robot = Robot()
+    robot.run(59.0)
+    robot.driver.start, start = Mock(side_effect=OSError("a lost packet")), robot.driver.start
+    with pytest.raises(OSError, match="lost"):
+        robot.run(2)
+    robot.driver.start = start
+    robot.executor.reflex(robot.now_s, reason="a lost packet")
+    robot.run(15)
+    assert robot.driver.state.pose.z_m == 0
 
 
 def test_a_new_goal_supersedes_the_one_before():
@@ -371,7 +395,7 @@ def test_a_tello_whose_landing_is_lost_in_an_outage_lands_all_the_same():
     assert pilot.flight.pose.z_m == 0
 
 
-@pytest.mark.parametrize("end", ["life", "begin", "stop", "reflex"])
+@pytest.mark.parametrize("end", ["life", "begin", "stop"])
 def test_no_landing_is_repeated_once_the_planner_is_back_or_another_takes_over(end):
     robot = refusing(ld=1)
     robot.run(60.5)
@@ -380,10 +404,8 @@ def test_no_landing_is_repeated_once_the_planner_is_back_or_another_takes_over(e
         robot.executor.receive(robot.now_s)
     elif end == "begin":
         robot.executor.begin("next", robot.now_s)
-    elif end == "stop":
-        robot.executor.stop(robot.now_s, "a person")
     else:
-        robot.executor.reflex(robot.now_s, [SkillCall("mb", (20.0,))])
+        robot.executor.stop(robot.now_s, "a person")
     robot.run(30)
     assert own_calls(robot).count("ld") == 1
     assert robot.driver.state.pose.z_m == 1

@@ -164,6 +164,8 @@ def test_an_arm_starts_inside_its_workspace(tmp_path, start):
         ("minimum: 20", "minimum: .nan", "skills.mf.arguments.0.minimum"),
         ("minimum: 20", "minimum: '20'", "skills.mf.arguments.0.minimum"),
         ("minimum: 20", "minimum: 900", "minimum must be <= maximum"),
+        ("minimum: 20, maximum: 500", "minimum: 5.2, maximum: 5.8, is_integer: true", "no whole number lies between"),
+        ("urgent: {skills: [", "urgent: {skills: [] } # [", "an emergency needs skills"),
         ("maximum: 500, ", "", "a number needs minimum and maximum"),
         ("axis: [1, 0, 0]", "axis: [1, 1, 0]", "axis must have length 1"),
         ("alias: move_backward", "alias: move_forward", "move_forward"),

@@ -2,14 +2,17 @@
 """A robot node shows itself, to listeners only."""
 
 import time
+from types import SimpleNamespace
 
 import pytest
 import rclpy
 from std_msgs.msg import String
 
+from llm_planner.core.pose import Pose
 from llm_planner.monitoring.robot_view import RobotView
+from llm_planner.robots.library import RobotLibrary
 from llm_planner.ros import planner_client, qos, robot_node
-from llm_planner.ros.robot_view import PERIOD_S
+from llm_planner.ros.robot_view import PERIOD_S, RobotViewPublisher
 from tests.ros.nodes import Spinner, wait_until
 from tests.ros.test_robot_node import CHAIR, start_operator  # noqa: F401 -- a fixture
 
@@ -32,6 +35,22 @@ def test_listeners_see_where_it_is_and_what_it_knows_of(planner, start_operator)
     assert views[0].pose.x_m == pytest.approx(0.5, abs=0.15)
     assert (views[0].robot_id, views[0].kind, views[0].is_busy) == ("seen_1", "drone", False)
     assert [thing.name for thing in views[0].things] == ["chair"]
+
+
+def test_a_robot_whose_fault_is_long_is_still_seen():
+    messages = []
+    publisher = SimpleNamespace(get_subscription_count=lambda: 1, publish=messages.append)
+    robot = SimpleNamespace(
+        surroundings=lambda: (Pose(), "cup " * 100, ()),
+        is_active=False,
+        is_in_reflex=False,
+        num_faults=1,
+        last_fault="motor controller: " + "x" * 300,
+    )
+    node = SimpleNamespace(create_publisher=lambda *_: publisher)
+    RobotViewPublisher(node, "seen_2", robot, RobotLibrary().get("tello"), "kinematic", None).tick()
+    view = RobotView.from_json(messages[0].data)
+    assert (view.num_faults, view.last_fault[:16]) == (1, "motor controller")
 
 
 def running(robot):

@@ -3,6 +3,7 @@
 
 import asyncio
 import logging
+import math
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from collections.abc import Sequence as Seq
@@ -99,7 +100,7 @@ class OpenAIBackend:
                 tokens=self.tokenizer,
                 has_raw_prompts=has_raw_prompts,
             )
-            capabilities = self._background.run(_patiently(probe.run, config.retry_s))
+            capabilities = self._background.run(_patiently(probe.run, config.retry_s, clock))
         except (ServerError, PlannerError) as error:
             self.close()
             raise PlannerError(error.code, error.message) from error
@@ -276,18 +277,25 @@ def _misuse(message: str) -> ServerError:
     return ServerError(ErrorCode.ENGINE_FAILED, message, is_final=True)
 
 
-async def _patiently(ask: Callable[[], Awaitable[T]], retry_s: float) -> T:
-    """Returns an answer; a server that is busy, or still loads its model, is asked again for a while."""
-    pause_s, waited_s = FIRST_PAUSE_S, 0.0
+async def _patiently(ask: Callable[[], Awaitable[T]], retry_s: float, clock: Clock) -> T:
+    """Returns an answer; a server that is busy, or still loads its model, is asked again for a while.
+
+    Args:
+        ask: The question.
+        retry_s: From its first failure on, for so long.
+        clock: Tells how long that is.
+    """
+    pause_s, failing_since_s = FIRST_PAUSE_S, math.inf
     while True:
         try:
             return await ask()
         except ServerError as error:
-            if error.is_final or waited_s + pause_s > retry_s:
+            failing_since_s = min(failing_since_s, now_s := clock.now_s())
+            if error.is_final or now_s + pause_s - failing_since_s > retry_s:
                 raise
             _log.warning("%s; asking again in %.1f s", error.message, pause_s)
         await asyncio.sleep(pause_s)
-        waited_s, pause_s = waited_s + pause_s, min(LONGEST_PAUSE_S, 2 * pause_s)
+        pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
 
 
 def _choose(cards: Seq[ModelCard], config: OpenAIConfig) -> ModelCard:

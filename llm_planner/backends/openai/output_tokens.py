@@ -37,6 +37,7 @@ class OutputTokens:
     def of_text(self, text: str) -> list[int]:
         """Returns ids whose bytes are exactly those of a text that the server returned."""
         raw = text.encode(errors="replace")
+        text = raw.decode()  # a lone surrogate is no text that can be encoded
         ids = self._tokenizer.encode(text)
         if b"".join(map(self._tokenizer.token_bytes, ids)) == raw:
             return ids

@@ -70,6 +70,9 @@ class Stream:
                     return
         except ServerError as error:
             failure = error
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the goal ends with its words
+            message = f"the stream could not be read: {error!r:.200}"
+            failure = ServerError(ErrorCode.ENGINE_FAILED, message, is_final=False)
         finally:
             await self._chunks.aclose()  # type: ignore[attr-defined] # an async generator: frees the connection
             with self._lock:

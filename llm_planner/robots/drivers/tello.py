@@ -32,8 +32,10 @@ from llm_planner.robots.track import Track
 from llm_planner.robots.world import World, WorldObject
 
 UNSUPPORTED = (TakePicture, Ask)  # effects of skills: this driver does not read the drone's camera
-RESERVE_PERCENT = 10.0  # below it the drone lands where it is and takes no more orders
+RESERVE_PERCENT = 10.0  # at it or below, the drone lands where it is and takes no more orders
+LOW_STATES = 4  # once this many in a row say so: a single one may be wrong
 OUT_OF_POWER = "the battery is empty, so the drone lands; charge it"
+TOO_LOW = "the battery is too low to take off; charge it"
 LOST = (
     "the drone flew where it was not told to, so where it is is not known; land it, put it at home and restart its "
     "node, or send a world with its pose to a node that has allow_world"
@@ -89,7 +91,7 @@ class TelloDriver:
         self._track = Track(pose)
         self._floor_since_s: float | None = None
         self._is_lost = False  # it flew where it was not told to, or did not stop
-        self._is_out_of_power = False  # from then on it only lands
+        self._is_out_of_power = False  # then it only lands
         self._land_again_s = self._calm_s = float("-inf")
 
     @property
@@ -223,10 +225,13 @@ class TelloDriver:
                 self._put(replace(self._body.state.pose, z_m=height_m), now_s)
 
     def _mind_battery(self, now_s: float) -> None:
-        """Lands between two commands, once the battery is low."""
-        state = self._line.telemetry.last
-        is_low = state is not None and state.battery_percent <= RESERVE_PERCENT
-        if self._line.is_busy or not self._is_off_the_floor or not is_low or now_s < self._land_again_s:
+        """Lands between two commands, once the battery is low; what has landed with more in it is free again."""
+        are_low = [state.battery_percent <= RESERVE_PERCENT for state in self._line.telemetry.newest(LOW_STATES)]
+        if not self._is_off_the_floor:
+            self._is_out_of_power = self._is_out_of_power and any(are_low)
+            return
+        is_low = len(are_low) == LOW_STATES and all(are_low)
+        if self._line.is_busy or now_s < self._land_again_s or not (is_low or self._is_out_of_power):
             return
         self._is_out_of_power, self._land_again_s = True, now_s + LAND_AGAIN_S
         if self._result.status is SkillStatus.RUNNING:
@@ -258,10 +263,8 @@ class TelloDriver:
         if self._halt is not None:
             self._waiting = call
             return
-        if self._is_out_of_power and not isinstance(skill.effect, Stop | Land):
-            raise PermanentFailureError(OUT_OF_POWER)
-        if self._is_lost and not isinstance(skill.effect, Stop | Land):
-            raise PermanentFailureError(LOST)
+        if not isinstance(skill.effect, Stop | Land):
+            self._require_fit(skill)
         self._course = course = self._body.plan(Job(skill, call.arguments, now_s))
         if isinstance(skill.effect, Land) and not self._is_off_the_floor:
             return
@@ -272,6 +275,16 @@ class TelloDriver:
             self._require_flyable(skill, course)
             self._motions.extend(course.motions)
             self._latency_s = course.motions[0].start_s - now_s if course.motions else 0.0
+
+    def _require_fit(self, skill: Skill) -> None:
+        """Refuses to fly on an empty battery, or where the drone is lost."""
+        state = self._line.telemetry.last
+        if self._is_out_of_power:
+            raise PermanentFailureError(OUT_OF_POWER)
+        if isinstance(skill.effect, TakeOff) and state is not None and state.battery_percent <= RESERVE_PERCENT:
+            raise PermanentFailureError(TOO_LOW)
+        if self._is_lost:
+            raise PermanentFailureError(LOST)
 
     def _require_flyable(self, skill: Skill, course: Course) -> None:
         """Refuses an amount that a Tello does not fly, and a way down that its height does not leave room for."""

@@ -4,7 +4,7 @@
 import re
 from collections import deque
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from llm_planner.robots.motion import wrapped_deg
 
@@ -55,6 +55,10 @@ class Telemetry:
     def last(self) -> State | None:
         """The newest state."""
         return self._states[-1] if self._states else None
+
+    def newest(self, most: int) -> list[State]:
+        """Returns the newest states, the newest first."""
+        return list(islice(reversed(self._states), most))
 
     def note(self, text: str, at_s: float) -> None:
         """Takes a line; what is no state is ignored."""

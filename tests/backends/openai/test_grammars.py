@@ -92,6 +92,11 @@ def test_no_byte_of_an_answer_is_lost(text):
     assert all(token_id < TOKENIZER.vocab_size for token_id in tokens.for_model(ids))
 
 
+def test_half_a_surrogate_pair_is_replaced():
+    tokens = OutputTokens(TOKENIZER)
+    assert b"".join(map(tokens.token_bytes, tokens.of_text("a\ud83d"))) == b"a?"
+
+
 class Spelling:
     """A tokenizer that spells texts in its own way, as sentencepiece does at the start of a text."""
 

@@ -8,6 +8,7 @@ import json
 import random
 import socket
 import threading
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,7 +16,8 @@ from llm_planner.backends.openai import server as module
 from llm_planner.backends.openai.dialect import DIALECTS
 from llm_planner.backends.openai.errors import ServerError
 from llm_planner.backends.openai.probe import WORD
-from llm_planner.backends.openai.server import ModelServer
+from llm_planner.backends.openai.server import Chunk, ModelServer
+from llm_planner.backends.openai.stream import Stream, StreamEnd
 from llm_planner.core.config import OpenAIConfig
 from llm_planner.core.errors import PlannerError
 from tests.hostile import damaged_bytes, damaged_json
@@ -160,6 +162,17 @@ def test_what_is_no_token_is_no_completion(token):
     line = json.dumps({"choices": [{"text": "a", "token_ids": [token]}]}).encode()
     with pytest.raises(ServerError, match="no completion"):
         Hostile(OK, b"data: " + line + b"\n\n").ask("complete")
+
+
+def test_an_unexpected_error_is_named():
+    async def chunks():
+        yield Chunk(text="mf(50);")
+
+    tokens = Mock(of_text=Mock(side_effect=TypeError("no text")))
+    stream = Stream(chunks(), tokens=tokens, ends=None, has_grammar=False, notify=lambda: None)
+    asyncio.run(stream.read())
+    assert stream.end is StreamEnd.FAILED
+    assert stream.failure.message == "the stream could not be read: TypeError('no text')"
 
 
 @pytest.mark.parametrize("what", ["models", "complete"])

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a server is asked at the start: what is missing is named, with its number and what to change."""
 
+import asyncio
 import threading
+from types import SimpleNamespace
 
 import pytest
 
+from llm_planner.backends.openai import backend
 from llm_planner.backends.openai.dialect import DIALECTS
+from llm_planner.backends.openai.errors import ServerError
 from llm_planner.core.errors import ErrorCode, PlannerError
 from tests.backends.openai.builders import make_backend
 
@@ -102,6 +106,20 @@ def test_a_server_that_still_loads_its_model_is_waited_for(server, caplog):
     make_backend(server).close()
     timer.join()
     assert "Loading model; asking again" in caplog.text
+
+
+def test_the_time_that_a_silent_server_takes_counts():
+    now_s, asked = [0.0], []
+
+    async def ask():
+        asked.append(now_s[0])
+        now_s[0] += 30.0
+        raise ServerError(ErrorCode.SERVER_UNREACHABLE, "it is silent", is_final=False)
+
+    clock = SimpleNamespace(now_s=lambda: now_s[0])
+    with pytest.raises(ServerError, match="silent"):
+        asyncio.run(backend._patiently(ask, 20.0, clock))
+    assert asked == [0.0, 30.0]
 
 
 def test_it_is_not_waited_for_without_end(server):

@@ -3,6 +3,7 @@
 
 import math
 import random
+import re
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.driver import SkillStatus
 from llm_planner.robots.drivers import tello_commands
+from llm_planner.robots.drivers.tello import LOW_STATES
 from llm_planner.robots.drivers.tello_connection import TelloConnection
 from llm_planner.robots.drivers.tello_line import TelloLine
 from llm_planner.robots.library import load_robot_model
@@ -482,6 +484,40 @@ def test_a_battery_that_runs_low_lands_it_between_two_motions_without_a_pause(ca
     assert pilot.flight.pose.z_m == pilot.driver.state.pose.z_m == 0.0
     assert apart_m(pilot) < 0.06
     assert "stop" not in pilot.texts
+
+
+def reads(pilot, percent, times):
+    """States of a battery that come between those of the firmware."""
+    state = pilot.air.firmware.state()
+    for _ in range(times):
+        pilot.line.telemetry.note(re.sub(r"bat:[^;]*", f"bat:{percent}", state), pilot.air.time_s)
+    pilot.driver.tick(pilot.air.time_s)
+
+
+def test_a_single_wrong_reading_of_the_battery_lands_nothing():
+    pilot = Pilot()
+    reads(pilot, 0, times=LOW_STATES - 1)
+    pilot.wait(3.0)
+    assert pilot.do("mf", 100.0).status is SUCCEEDED
+    assert pilot.motions == ["forward 100"]
+
+
+def test_once_landed_a_drone_whose_battery_holds_more_may_fly_again():
+    pilot = Pilot()
+    reads(pilot, 0, times=LOW_STATES)
+    assert pilot.do("mf", 100.0).reason == "the battery is empty, so the drone lands; charge it"
+    pilot.wait(8.0)
+    assert pilot.flight.pose.z_m == 0.0
+    assert pilot.do("tk").status is SUCCEEDED
+    assert pilot.motions == ["land", "takeoff"]
+
+
+@pytest.mark.parametrize("percent", [0.0, 4.0, 10.0])
+def test_a_drone_whose_battery_is_low_does_not_take_off(percent):
+    pilot = Pilot(is_flying=False, battery_percent=percent)
+    result = pilot.do("tk")
+    assert (result.reason, result.is_permanent) == ("the battery is too low to take off; charge it", True)
+    assert pilot.motions == []
 
 
 def test_a_battery_that_dies_in_a_motion_fails_it():
