@@ -166,7 +166,7 @@ class SegmentReport:
     """A robot's word on one segment: sharpens the estimate of when it will be idle.
 
     Attributes:
-        duration_s: Measured execution time; 0 with STARTED.
+        duration_s: Measured execution time; 0 with STARTED, and if it was not measured.
         value: What the last call of the segment returned, if anything.
         reason: Why it failed; empty otherwise.
         situation: Given with FAILED by a robot that stands and waits for a replan; None if it has given
@@ -189,8 +189,8 @@ class SegmentReport:
 
     @property
     def measured_s(self) -> float | None:
-        """The execution time in seconds; None if ``duration_s`` is no time that a segment can take."""
-        return self.duration_s if 0 <= self.duration_s <= LONGEST_DURATION_S else None
+        """The execution time in seconds; None if it was not measured, or is no time that a segment can take."""
+        return self.duration_s if 0 < self.duration_s <= LONGEST_DURATION_S else None
 
 
 class MarkStatus(Enum):

@@ -206,7 +206,7 @@ class RobotRows:
             self._close(goal.execution, time_s)
             goal.execution = None
         goal.waiting = goal.waiting or self._open(goal, RowKind.WAITING, time_s)
-        if line["status"] in ("failed", "skipped") or segment is None:
+        if line["status"] in ("failed", "skipped") or segment is None or measured_s <= 0.0:
             return None
         return Measured(goal.robot_id, segment.text, segment.expected_s, segment.expected_p90_s, measured_s)
 

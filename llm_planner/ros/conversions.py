@@ -237,7 +237,7 @@ def to_mark(message: msgs.SegmentMark) -> SegmentMark:
 
 
 def _readable_duration(duration_s: float) -> float:
-    """Returns a duration within its limits: that a segment has ended counts, also if how long it took is not known."""
+    """Returns a duration within its limits, 0 for one that is not known: that the segment has ended counts."""
     return min(max(duration_s, 0.0), MAX_DURATION_S) if math.isfinite(duration_s) else 0.0
 
 

@@ -39,6 +39,7 @@ class Load:
         max_co_batched: Most others that may decode along with one more reserved slot: what the batch can hold, and what
             the existing reservations allow; negative if there is no place for it.
         reserved_slack_s: By how much those that hold a reserved slot may be held up.
+        room_tokens: Most tokens that its cache may take beside theirs: what they count on until they are done is taken.
         waiting_slack_s: By how much those may be held up that were admitted with a budget and hold no reserved slot.
         chunk_tokens: Most prompt tokens of a step if nothing is done.
         reserved_chunk_tokens: The same for a prompt in a reserved slot.
@@ -53,6 +54,7 @@ class Load:
     reserved_s: float = 0.0
     max_co_batched: int = 15
     reserved_slack_s: float = math.inf
+    room_tokens: float = math.inf
     waiting_slack_s: float = math.inf
     chunk_tokens: int = 2048
     reserved_chunk_tokens: int = 2048
@@ -269,8 +271,9 @@ def _reserved_setup(load: Load, num_others: int, time: ExecutionTime) -> Setup:
 
 
 def _has_place(task: Task, setup: Setup, load: Load, time: ExecutionTime) -> bool:
-    """Returns whether another slot may be reserved: the batch holds it, and its prefill breaks no other reservation."""
-    is_room = len(load.reserved_kv_lens) <= load.max_co_batched
+    """Returns whether another slot may be reserved: batch and memory hold it, and its prefill breaks no reservation."""
+    peak_tokens = task.num_prefilled_tokens - setup.num_omitted_tokens + min(task.lengths.lower, task.max_tokens)
+    is_room = len(load.reserved_kv_lens) <= load.max_co_batched and peak_tokens <= load.room_tokens
     return is_room and prefill_phase_s(task, setup, time) <= load.reserved_slack_s
 
 

@@ -138,13 +138,25 @@ class ExecutionTracker:
         if report.status is ReportStatus.STARTED:
             self._start(report.index, execution, happened_s)
             return Reception.ACCEPTED
-        duration_s = report.measured_s
         self._learn(report, execution)
-        self._end_until(report.index, happened_s - (duration_s or 0.0))
-        execution.reported_duration_s = duration_s
+        execution.reported_duration_s = self._measured_s(report, execution, happened_s)
+        self._end_until(report.index, happened_s - self._duration_s(execution))
         self._set_end(execution, happened_s)
         self._has_failed = report.status is ReportStatus.FAILED
         return Reception.FAILED if self._has_failed else Reception.ACCEPTED
+
+    def _measured_s(self, report: SegmentReport, execution: _Execution, happened_s: float) -> float | None:
+        """Returns how long a segment took that ended at ``happened_s``, by its reports; None if they do not tell."""
+        if report.status is ReportStatus.SKIPPED:
+            return report.measured_s or 0.0
+        if report.measured_s is None and execution.started_at_s is not None:
+            return max(0.0, happened_s - execution.started_at_s)
+        return report.measured_s
+
+    def _duration_s(self, execution: _Execution) -> float:
+        """Returns how long a segment took, by its reports; the expected median where they do not tell."""
+        reported_s = execution.reported_duration_s
+        return self._expected(execution).p50_s if reported_s is None else reported_s
 
     def _learn(self, report: SegmentReport, execution: _Execution) -> None:
         """Notes what an end says of conditions: its own, and those of the blocks in which it lies."""
@@ -172,16 +184,15 @@ class ExecutionTracker:
     def _end_until(self, index: int, latest_s: float) -> None:
         """Ends the segments before ``index``, whose reports were lost or are late, by ``latest_s`` at the latest."""
         for execution in self._executions[self._num_ended : index]:
-            end_s = self._start_s(self._num_ended) + self._expected(execution).p50_s
-            self._set_end(execution, min(end_s, latest_s))
+            execution.started_at_s = self._start_s(self._num_ended)
+            self._set_end(execution, min(execution.started_at_s + self._expected(execution).p50_s, latest_s))
 
     def _set_end(self, execution: _Execution, ended_at_s: float) -> None:
         index = self._num_ended
         self._ends_s.clear()
         start_s = execution.started_at_s
         if start_s is None:
-            duration_s = execution.reported_duration_s or 0.0
-            start_s = max(self._earliest_start_s(index), ended_at_s - duration_s)
+            start_s = max(self._earliest_start_s(index), ended_at_s - self._duration_s(execution))
         execution.started_at_s = start_s
         execution.ended_at_s = max(start_s, ended_at_s)
         self._num_ended += 1
@@ -276,10 +287,7 @@ class ExecutionTracker:
 
     def execution_time_s(self) -> float:
         """Returns for how long the robot executed: reported durations, the expected median where there is none."""
-        return sum(
-            self._expected(e).p50_s if e.reported_duration_s is None else e.reported_duration_s
-            for e in self._executions
-        )
+        return sum(map(self._duration_s, self._executions))
 
     def _spans(self) -> list[tuple[float, float]]:
         """Returns start and end of every segment, estimated where not reported."""

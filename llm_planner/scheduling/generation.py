@@ -42,6 +42,7 @@ class Generation:
         num_computed_tokens: Tokens that went through the model, shared prefix included.
         eviction: Decided for it, if any (``scheduling.eviction``): due after ``after_tokens`` computed tokens.
         num_evicted_tokens: Computed tokens whose KV was removed.
+        eviction_ratio: Share of the prompt's KV that an eviction removed; it stays if the KV is lost.
         is_eviction_final: Whether it was carried out; it stays true if the KV is lost and computed again.
         num_segments: Complete segments so far.
         num_draft_tokens: Guessed tokens that the backend offers to verify in its next step.
@@ -66,6 +67,7 @@ class Generation:
     num_computed_tokens: int = 0
     eviction: Eviction | None = None
     num_evicted_tokens: int = 0
+    eviction_ratio: float = 0.0
     is_eviction_final: bool = False
     output_token_ids: list[int] = field(default_factory=list)
     num_segments: int = 0
@@ -187,6 +189,7 @@ class Generation:
         if self.eviction is None or self.num_tokens_to_eviction != 0:
             raise ValueError(f"{self.request_id} is due for no eviction")
         self.num_evicted_tokens = self.eviction.num_removed_tokens
+        self.eviction_ratio = self.num_evicted_tokens / self.num_prompt_tokens
         self.is_eviction_final = True
         return self.num_evicted_tokens
 

@@ -40,7 +40,7 @@ class RobotPace:
             report: The robot's word; only a success with a duration counts.
         """
         measured_s = report.measured_s
-        if report.status is not ReportStatus.SUCCEEDED or not measured_s:
+        if report.status is not ReportStatus.SUCCEEDED or measured_s is None:
             return
         if expected.p50_s < SHORTEST_S or is_uncertain(expected):
             return

@@ -106,12 +106,16 @@ class StepDecision:
     def _make_limit(self, pricing: PricedPolicy) -> LatencyGuidedLimit:
         """Returns the limit of this step's batch, and notes which ready generations find a slot."""
         num_free = max(0, self._rules.num_slots - len(self._places.running))
-        with closing(self._places.ready.ranked(self._now_s)) as ranked:
-            best = list(islice(ranked, num_free + NUM_PRICED))
+        best = self._best_ready(num_free + NUM_PRICED)
         self._newcomers, behind = best[:num_free], best[num_free:]
         num_behind = len(self._places.ready) - len(self._newcomers)
         price_per_s = self._rules.price_per_s
         return LatencyGuidedLimit(pricing, self._rules.times, self._now_s, behind, num_behind, price_per_s)
+
+    def _best_ready(self, most: int) -> list[Generation]:
+        """Returns the first in line of the ready generations, without prompts that wait for a reservation."""
+        with closing(self._places.ready.ranked(self._now_s)) as ranked:
+            return list(islice((g for g in ranked if not self._rules.reservations.holds_back(g)), most))
 
     def _give_way(self, ranks: dict[Generation, Rank]) -> None:
         """Pauses running generations for better ranked ready ones where no slot is free: the way in for the urgent.
@@ -124,8 +128,7 @@ class StepDecision:
             return
         worst = sorted(ranks, key=lambda g: ranks[g], reverse=True)
         paused = worst[:num_too_many]
-        with closing(places.ready.ranked(self._now_s)) as ranked:
-            best = list(islice(ranked, max(NUM_PRICED, len(worst) - num_too_many)))
+        best = self._best_ready(max(NUM_PRICED, len(worst) - num_too_many))
         pricing = self._rules.pricing
         exchange = None if pricing is None else SlotExchange(pricing, self._rules.times, self._now_s, worst, best)
         for incumbent, newcomer in zip(worst[num_too_many:], best, strict=False):
@@ -193,15 +196,17 @@ class StepDecision:
 
     def _schedule_limited(self, limit: LatencyGuidedLimit) -> None:
         """Admits what the limit allows: first what only decodes, then prompts, running and new ones in one order."""
-        reservations = self._rules.reservations
-        for generation in self._newcomers:
-            may_run = generation.is_decoding and self._step.has_budget and self._is_let_in(generation)
-            if may_run and self._admit(generation):
-                self._count(generation)
+        newcomers = self._newcomers
+        for generation in (g for g in self._newcomers if g.is_decoding):
+            if not (self._step.has_budget and self._is_let_in(generation)):
+                continue
+            if not self._admit(generation):  # without memory, none overtakes it: it would starve
+                newcomers = []
+                break
+            self._count(generation)
         running = (g for g in self._places.running.values() if not self._step.runs(g))
-        waiting = (g for g in (*running, *self._newcomers) if not (g.is_decoding or reservations.holds_back(g)))
-        prompts = sorted(waiting, key=self._rank)
-        if not reservations:
+        prompts = sorted((g for g in (*running, *newcomers) if not g.is_decoding), key=self._rank)
+        if not self._rules.reservations:
             self._step.limit_tokens(limit.prompt_tokens(prompts, self._step.budget_tokens))
         self._schedule_prompts(prompts)
 

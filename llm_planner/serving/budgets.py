@@ -50,6 +50,12 @@ class KeptBudget:
         ends_s = self.goal.budget_ends_at_s
         return math.inf if ends_s is None else ends_s - now_s
 
+    @property
+    def num_own_kv_tokens(self) -> int:
+        """Tokens in its cache, without the shared prefix, once it has written what its decision counts on."""
+        num_more = 0 if self.decision is None else self.decision.num_tokens
+        return self.goal.generation.peak_kv_len + num_more - self.goal.generation.sequence.num_cached_tokens
+
     def is_overrun(self, now_s: float) -> bool:
         """Returns whether it was missed by a goal that goes on all the same: nothing is left to keep."""
         return self.goal.request.overrun is OverrunStrategy.SKIP_NEXT and self.left_s(now_s) <= 0.0
@@ -160,7 +166,7 @@ class Budgets:
         """Returns the goals to decide about: new ones, those with reserved slots, and the tightest of the others."""
         for request_id, kept in list(self._kept.items()):
             if kept.goal.budget_ends_at_s is None or kept.is_overrun(now_s):
-                self._scheduler.reservations.end(request_id)
+                self._scheduler.reserve(request_id, None)
                 del self._kept[request_id]
         new = [k for k in self._kept.values() if k.decision is None]
         reserved = [k for r, k in self._kept.items() if k.decision and r in self._scheduler.reservations]
@@ -272,10 +278,17 @@ class Budgets:
             reserved_slack_s=min(
                 (k.left_s(now_s) - self._worst_s(k, others_yield=True) for k in reserved), default=math.inf
             ),
+            room_tokens=self._room_tokens(kept.goal.generation, reserved) if kept.decision is None else math.inf,
             waiting_slack_s=min((k.left_s(now_s) - k.worst_s for k in waiting), default=math.inf),
             chunk_tokens=max(1, min(config.max_num_batched_tokens, scheduler.times.free_tokens)),
             reserved_chunk_tokens=config.max_num_batched_tokens,
         )
+
+    def _room_tokens(self, generation: Generation, reserved: Iterable[KeptBudget]) -> int:
+        """Returns how many tokens of a generation fit into the memory beside all that reserved ones count on."""
+        ledger, cached_tokens = self._scheduler.ledger, generation.sequence.num_cached_tokens
+        taken_blocks = sum(map(ledger.blocks_for, (k.num_own_kv_tokens for k in reserved)))
+        return (ledger.capacity_blocks - taken_blocks) * ledger.block_size + cached_tokens
 
     def _decoding_alongside(self, decided: Iterable[str]) -> set[str]:
         """Returns the goals with budgets that decode without a reserved slot.

@@ -255,7 +255,7 @@ class Goal:
             confidence=self.session.confidence,
             predicted_time_s=self.predicted_time_s,
             wcet_s=self.wcet_s,
-            eviction_ratio=generation.num_evicted_tokens / generation.num_prompt_tokens,
+            eviction_ratio=generation.eviction_ratio,
             measures=self.measures,
             predicted_output_tokens=None if self.length is None else round(self.length.expected_tokens),
         )

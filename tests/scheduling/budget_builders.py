@@ -96,6 +96,7 @@ loads = st.builds(
     reserved_s=st.floats(0.0, 5.0),
     max_co_batched=st.integers(-1, 15),
     reserved_slack_s=slacks,
+    room_tokens=st.just(float("inf")) | st.integers(-100, 8000),
     waiting_slack_s=slacks,
     chunk_tokens=st.integers(16, 2048),
     reserved_chunk_tokens=st.just(2048),

@@ -134,6 +134,16 @@ def test_a_budget_below_what_the_queue_allows_is_refused_as_such():
     assert "reserved for other goals" in refusal(0.5, make_task(), waiting, LinearTime())
 
 
+@pytest.mark.parametrize(("room_tokens", "is_kept"), [(604, False), (605, True), (-10, False)])
+def test_what_does_not_fit_into_memory_beside_reserved_ones_is_refused(room_tokens, is_kept):
+    load = Load(has_free_slot=False, room_tokens=room_tokens)
+    assert (solve(100.0, make_task(), load, LinearTime()) is not None) is is_kept
+    if not is_kept:
+        assert "reserved for other goals" in refusal(100.0, make_task(), load, LinearTime())
+        short = make_task(droppable_tokens=(50,))
+        assert (solve(100.0, short, load, LinearTime()) is not None) is (room_tokens > 0)
+
+
 TIME = LinearTime(prefill_s_per_token=1e-4, q_s=0.02, per_sequence_s=0.002, p_s=1e-5)
 TASK = make_task(
     num_uncomputed_tokens=1000, kv_len=0, num_removable_tokens=960, lengths=Lengths(lower=10, expected=10.0)

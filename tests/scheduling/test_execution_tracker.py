@@ -154,13 +154,33 @@ def test_the_first_action_is_where_the_waiting_time_of_the_first_segment_ends():
     assert tracker._spans()[0][0] == tracker.first_action_s
 
 
-@pytest.mark.parametrize("duration_s", [math.nan, math.inf, -1.0, 1e300, 10**400])
-def test_impossible_durations_are_not_believed(duration_s):
+@pytest.mark.parametrize("reports", [[(0, SUCCEEDED, 5.0, 6.0)], [(1, STARTED, 0.0, 6.0)], []])
+def test_lost_reports_make_no_waiting_time(reports):
+    tracker = make_tracker(network_latency_s=0.0)
+    for index in range(2):
+        tracker.deliver(make_segment(index, 5.0), 1.0)
+    for index, status, duration_s, received_s in [*reports, (1, SUCCEEDED, 5.0, 11.0)]:
+        tracker.report(make_report(index, status, duration_s), received_s)
+    assert (tracker.first_action_s, tracker.waiting_time_s(), tracker.execution_time_s()) == (1.0, 1.0, 10.0)
+
+
+@pytest.mark.parametrize("duration_s", [0.0, math.nan, math.inf, -1.0, 1e300, 10**400])
+@pytest.mark.parametrize(("started_at_s", "begins_s", "takes_s"), [(None, 1.0, 2.0), (0.5, 0.5, 2.5)])
+def test_unknown_and_impossible_durations_are_not_believed(duration_s, started_at_s, begins_s, takes_s):
     tracker = make_tracker(network_latency_s=0.0)
     tracker.deliver(make_segment(0, 2.0), 0.0)
+    if started_at_s is not None:
+        tracker.report(make_report(0, STARTED, 0.0), started_at_s)
     tracker.report(make_report(0, SUCCEEDED, duration_s), 3.0)
-    assert tracker.execution_time_s() == 2.0
+    assert (tracker.first_action_s, tracker.execution_time_s()) == (begins_s, takes_s)
     assert tracker.idle_at_s(3.0) == 3.0
+
+
+def test_what_was_skipped_took_no_time():
+    tracker = make_tracker(network_latency_s=0.0)
+    tracker.deliver(make_segment(0, 2.0), 0.0)
+    tracker.report(make_report(0, ReportStatus.SKIPPED, 0.0), 3.0)
+    assert tracker.execution_time_s() == 0.0
 
 
 def test_segments_are_delivered_in_order():

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+from dataclasses import replace
+
 import pytest
 
+from llm_planner.core.time_utility import URGENT
 from llm_planner.scheduling.generation import GenerationState
 from llm_planner.scheduling.reservation import Reservations
 from tests.scheduling.builders import make_generation, make_scheduler, run
@@ -112,3 +115,19 @@ def test_prompts_that_wait_for_a_reservation_do_not_keep_its_memory(policy, can_
     scheduler.reserve("budgeted", 2)
     assert step(scheduler) == {"budgeted"}
     scheduler.check_integrity()
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, "tardiness"])
+def test_prompts_that_wait_for_a_reservation_keep_no_slot_from_those_that_decode(policy):
+    scheduler = busy(policy)
+    scheduler.add(make_generation("budgeted", arrival_s=1.0))
+    scheduler.reserve("budgeted", 0)
+    assert step(scheduler) == {"budgeted"}
+    for number in range(4):
+        prompt = make_generation(f"prompt{number}", arrival_s=-9.0)
+        prompt.request = replace(prompt.request, time_utility=URGENT)
+        scheduler.add(prompt)
+    scheduler.reserve("budgeted", 2)
+    ran = step(scheduler)
+    assert len(ran) == 3
+    assert ran < {"budgeted", "r0", "r1", "r2"}

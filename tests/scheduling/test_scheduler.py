@@ -252,6 +252,23 @@ def test_memory_comes_from_the_longest_suspended_by_preemption():
     assert scheduled.num_scheduled_tokens == {"b": 18}  # prompt and own tokens
 
 
+@pytest.mark.parametrize("policy", ["fcfs_segment", "tardiness", "tardiness_safe", "pud"])
+def test_small_ones_do_not_keep_the_memory_from_a_long_plan_for_ever(policy):
+    scheduler = make_scheduler(policy, num_kv_blocks=100, block_size=4, max_num_seqs=8)
+    scheduler.add(long := make_generation("long", 240))
+    run(scheduler, scheduler.schedule(0.0), segments={"long": 1.0})
+    for step in range(1, 400):
+        now_s = 0.01 * step
+        if step % 10 == 0:
+            scheduler.add(make_generation(f"small{step}", 40, arrival_s=now_s))
+        run(scheduler, scheduler.schedule(now_s), now_s)
+        for generation in [g for g in scheduler.generations if g is not long and g.num_output_tokens >= 40]:
+            scheduler.end(generation.request_id)
+        if long.num_output_tokens > 1:
+            return
+    pytest.fail("it never came back")
+
+
 def test_the_lowest_ranked_running_one_is_preempted():
     scheduler = make_scheduler("fcfs", num_kv_blocks=9, block_size=4)
     first, last = make_generation("first", num_prompt_tokens=15), make_generation("last", num_prompt_tokens=14)

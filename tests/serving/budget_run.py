@@ -65,10 +65,11 @@ class EvictablePreparer(StubPreparer):
 
 
 class Run:
-    def __init__(self, policy="fcfs_stream", times=True, can_evict=True, **scheduler):
+    def __init__(self, policy="fcfs_stream", times=True, can_evict=True, num_kv_blocks=4096, **scheduler):
         self.now_s = 0.0
         self.events: list[tuple[float, Event]] = []
-        self.backend = ProfiledFake(plans={"go": PLAN, "long": LONG}, can_evict=can_evict)
+        plans = {"go": PLAN, "long": LONG}
+        self.backend = ProfiledFake(plans=plans, can_evict=can_evict, num_kv_blocks=num_kv_blocks)
         self.loop = make_loop(backend=self.backend, policy=policy, do_clients_report=False, **scheduler)
         self.preparer = self.loop._preparer = EvictablePreparer(self.backend)
         if times:

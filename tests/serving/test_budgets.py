@@ -321,3 +321,27 @@ def test_a_budget_that_is_over_stands_in_nobodys_way(overrun):
     run.submit("urgent", urgency=Urgency.URGENT, time_budget_s=1.0).go(until_s=2.5)
     assert run.first_segment_at_s("urgent") <= run.now_s
     assert run.result("urgent").error_code is ErrorCode.NONE
+
+
+def test_a_goal_that_goes_on_without_its_budget_and_waits_for_memory_stands_in_nobodys_way():
+    run = Run(policy="tardiness", max_num_seqs=2, can_evict=False, num_kv_blocks=300)
+    run.backend.plans["huge"] = "x(1);" * 3000
+    first = {"time_budget_s": 1.0, "budget_scope": BudgetScope.FIRST_SEGMENT}
+    run.submit("huge", "huge" + " see" * 1500, max_tokens=2000, time_budget_s=60.0, **WHOLE)
+    run.submit("other0").submit("other1").go(until_s=0.5)
+    run.submit("late", "go" + " see" * 2200, overrun=OverrunStrategy.SKIP_NEXT, **first)
+    run.submit("other2").go(until_s=1.7)
+    assert "late" not in run.loop._scheduler.reservations
+    run.submit("urgent", urgency=Urgency.URGENT, overrun=OverrunStrategy.KILL, **first).go(until_s=3.0)
+    assert run.first_segment_at_s("urgent") < run.now_s
+
+
+@pytest.mark.parametrize(("num_kv_blocks", "code"), [(300, ErrorCode.BUDGET_INFEASIBLE), (4096, ErrorCode.NONE)])
+def test_no_budget_is_promised_that_the_memory_cannot_hold(num_kv_blocks, code):
+    run = Run(policy="tardiness", max_num_seqs=2, can_evict=False, num_kv_blocks=num_kv_blocks)
+    run.backend.plans["huge"] = "x(1);" * 3000
+    run.submit("huge", "huge" + " see" * 1500, max_tokens=2000, time_budget_s=60.0, **WHOLE)
+    run.submit("other0").submit("other1").go(until_s=0.5)
+    first = {"budget_scope": BudgetScope.FIRST_SEGMENT, "overrun": OverrunStrategy.KILL}
+    run.submit("urgent", "go" + " see" * 2200, urgency=Urgency.URGENT, time_budget_s=1.0, **first).go(until_s=9.0)
+    assert run.result("urgent").error_code is code
