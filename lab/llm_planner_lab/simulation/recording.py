@@ -74,7 +74,8 @@ class _Goal:
         ended = self.reports.get((index, "succeeded")) or self.reports.get((index, "failed"))
         if started is not None and ended is not None:
             return max(0.0, float(ended["time_s"]) - float(started["time_s"]))
-        return float(self.segments[index]["expected_s"] if ended is None else ended["duration_s"])
+        said_s = 0.0 if ended is None else float(ended["duration_s"])  # 0 is what was not measured
+        return said_s or float(self.segments[index]["expected_s"])
 
 
 def fold(lines: Iterable[Mapping[str, Any]]) -> tuple[list[Line], dict[str, int]]:

@@ -75,9 +75,11 @@ def test_without_reports_a_robot_takes_what_was_expected():
     assert read(*a_goal(reports=False)).requests[0].durations_s == (1.5, 1.5)
 
 
-def test_without_the_start_the_reported_duration_counts():
+@pytest.mark.parametrize(("reported_s", "counted_s"), [(0.9, 0.9), (0.0, 1.5)])
+def test_without_the_start_the_reported_duration_counts_if_it_was_measured(reported_s, counted_s):
     events = [event for event in a_goal() if event.get("status") != "started"]
-    assert read(*events).requests[0].durations_s == (0.9, 0.9)
+    events = [event | {"duration_s": reported_s} if "duration_s" in event else event for event in events]
+    assert read(*events).requests[0].durations_s == (counted_s, counted_s)
 
 
 def test_goals_without_a_plan_or_an_end_are_counted_not_replayed():
