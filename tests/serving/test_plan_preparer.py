@@ -401,6 +401,15 @@ def test_a_robot_that_gives_up_while_it_waits_for_a_replan_ends_its_goal(num_ste
     assert "segment 1 (tc(90);) failed on the robot: a person is near" in events[0].result.error_msg
 
 
+def test_a_plan_that_is_cut_short_counts_the_tokens_of_all_its_replans():
+    loop = make_replanning_loop({"fly": "mf(50);", "did not work": "tc(90);" * 40})
+    _, now_s = play(loop, GoalRecord(request=make_request("r1", "fly", max_tokens=60), arrival_s=0.0))
+    events = loop.report(replace(failed("r1", 0, "mf: motor"), situation=Situation(pose=Pose(z_m=1.0))), now_s)
+    while not isinstance(events[-1], Finished):
+        events += loop.step(now_s)
+    assert events[-1].result.error_msg == "the plan and its replans had 60 tokens and no end; raise max_tokens"
+
+
 def test_an_unknown_robot_model():
     with pytest.raises(PlannerError) as caught:
         make_preparer(FakeBackend()).prepare(make_request(robot_model="r2d2"))
