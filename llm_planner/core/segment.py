@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Segments of a plan on their way to a robot, and the robot's reports on them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -222,7 +222,8 @@ def marks_of(segments: Sequence[Segment], reports: Iterable[SegmentReport]) -> t
     """Returns how each segment of a plan went, by the robot's reports.
 
     The end of a segment implies the end of those before it whose reports were lost, unless they were void: behind a
-    failure, up to the replan. In the block of a condition that was false they were skipped.
+    failure, up to the replan. In the block of a condition that was false they were skipped: the opening says so, or
+    what was skipped of the block, unless the plan may have returned before.
 
     Args:
         segments: From index 0 on, without gaps.
@@ -236,6 +237,7 @@ def marks_of(segments: Sequence[Segment], reports: Iterable[SegmentReport]) -> t
     marks: list[SegmentMark] = []
     is_void = False
     skips: list[bool] = []  # by open block
+    skipped_blocks = _skipped_blocks(segments, ends)
     for segment in segments:
         is_void &= not segment.is_replan
         end = ends.get(segment.index)
@@ -243,7 +245,8 @@ def marks_of(segments: Sequence[Segment], reports: Iterable[SegmentReport]) -> t
         if segment.is_replan:
             skips.clear()
         elif segment.block_edge is BlockEdge.OPENS:
-            skips.append(is_skipped or (end is not None and not end.enters_block))
+            is_false = segment.index in skipped_blocks or (end is not None and not end.enters_block)
+            skips.append(is_skipped or is_false)
         elif segment.block_edge is BlockEdge.CLOSES:
             skips.pop()
         if end is not None:
@@ -254,3 +257,24 @@ def marks_of(segments: Sequence[Segment], reports: Iterable[SegmentReport]) -> t
         else:
             marks.append(SegmentMark(status=MarkStatus.SKIPPED if is_skipped else MarkStatus.SUCCEEDED))
     return tuple(marks)
+
+
+def _skipped_blocks(segments: Sequence[Segment], ends: Mapping[int, SegmentReport]) -> set[int]:
+    """Returns the openings of blocks that were skipped as a whole, as a segment in them or their end says."""
+    found: set[int] = set()
+    opened: list[int] = []
+    may_have_returned = False
+    for segment in segments:
+        end = ends.get(segment.index)
+        is_skipped = end is not None and end.status is ReportStatus.SKIPPED
+        if is_skipped and opened and not may_have_returned:
+            found.add(opened[-1])
+        may_have_returned |= "->" in segment.text and not is_skipped
+        if segment.is_replan:
+            opened.clear()
+            may_have_returned = False
+        elif segment.block_edge is BlockEdge.OPENS:
+            opened.append(segment.index)
+        elif segment.block_edge is BlockEdge.CLOSES:
+            opened.pop()
+    return found

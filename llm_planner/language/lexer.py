@@ -15,7 +15,7 @@ END = "the end of the plan"
 
 _SPACE = " \t\r\n"
 _PUNCTUATION = "(){},;?&|<>"
-_QUOTES = "'\""
+QUOTES = "'\""
 _DIGITS = "0123456789"
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
@@ -86,7 +86,7 @@ class Lexer:
         if character in _PUNCTUATION:
             self._start = self.position
             self._emit(character, character)
-        elif character in _QUOTES:
+        elif character in QUOTES:
             self._quote = character
             self._begin(self._in_text, "")
         elif character in _LETTERS:

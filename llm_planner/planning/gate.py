@@ -119,7 +119,7 @@ class SafetyGate:
         """Where it stands now."""
         return Mark(self._variables, self._where)
 
-    def restart(self, mark: Mark, pose: Pose | None) -> None:
+    def restart(self, mark: Mark, pose: Pose | None, *, is_whole: bool = True) -> None:
         """Goes on from where the robot is, because the statement behind ``mark`` has failed in its midst.
 
         Variables are known as far as they were then. What was admitted since counts as carried out, so that no plan
@@ -128,8 +128,12 @@ class SafetyGate:
         Args:
             mark: Before the statement that failed.
             pose: Where the robot is; None for anywhere in its space.
+            is_whole: Whether the plan that failed was there to its end.
         """
-        if self._permitted is None:  # what the first plan had holds for all that follow
+        # What the first whole plan had holds for all that follow. Of one that failed before its end, more was to come
+        # if it moved, or a condition was open; one that moved nothing becomes no motion.
+        goes_on = not is_whole and (self._motions or self._blocks)
+        if self._permitted is None and not goes_on:
             implied = {MotionKind.TAKE_OFF} if MotionKind.TRAVEL in self._motions else set()
             self._permitted = frozenset(self._motions | implied)
         self._variables = dict(mark.variables)
@@ -189,7 +193,9 @@ class SafetyGate:
         if kind is None:
             return
         if self._permitted is not None and kind not in self._permitted:
-            problem = f"the new plan calls {name}, and the plan that failed had no {kind.value}; ask for that by itself"
+            problem = (
+                f"the new plan calls {name}, and no {kind.value} was planned before the failure; ask for that by itself"
+            )
             raise PlannerError(ErrorCode.UNASKED_SKILL, problem)
         self._motions.add(kind)
 

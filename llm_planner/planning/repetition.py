@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.language.lexer import QUOTES
 
 MAX_GROUP = 16
 """Longest group of characters whose repetition is noticed."""
@@ -111,6 +112,7 @@ class TextWatch:
 
     def __init__(self) -> None:
         self._text: AnswerWatch | None = None
+        self._quote = ""  # with which it began
         self._is_escaped = False
 
     def feed(self, character: str) -> None:
@@ -120,8 +122,9 @@ class TextWatch:
             PlannerError: PLAN_SYNTAX if the text that it belongs to repeats a group of words for too long.
         """
         if self._text is None:
-            self._text = AnswerWatch(MAX_REPETITION_SPOKEN) if character == "'" else None
-        elif character == "'" and not self._is_escaped:
+            if character in QUOTES:
+                self._text, self._quote = AnswerWatch(MAX_REPETITION_SPOKEN), character
+        elif character == self._quote and not self._is_escaped:
             self._text = None
         else:
             self._is_escaped = character == "\\" and not self._is_escaped

@@ -15,7 +15,7 @@ from llm_planner.core.pose import Pose
 from llm_planner.core.segment import BlockEdge, ExpectedDuration, Segment, SegmentReport, make_replan
 from llm_planner.core.skill import SkillCall
 from llm_planner.core.step import TokenChoice
-from llm_planner.language.parser import IncrementalParser, parse
+from llm_planner.language.parser import MAX_STATEMENT_LENGTH, IncrementalParser, parse
 from llm_planner.language.printer import to_text
 from llm_planner.language.syntax import Closing, Fail, If, Opening, Part, Return, Statement, Unclear
 from llm_planner.planning.confidence import Confidence
@@ -56,8 +56,8 @@ class Gate(Protocol):
         """Where it stands now."""
         ...
 
-    def restart(self, mark: Mark, pose: Pose | None) -> None:
-        """Goes on from where the robot is, because the statement behind ``mark`` has failed."""
+    def restart(self, mark: Mark, pose: Pose | None, *, is_whole: bool) -> None:
+        """Goes on from where the robot is, because the statement behind ``mark`` has failed, of a whole plan or not."""
         ...
 
     def admit(self, part: Part) -> tuple[SkillCall, ...]:
@@ -90,6 +90,10 @@ class _Unsure:
     part: Part
     index: int
     variants: Sequence[str]
+
+
+class _GivesUpError(PlannerError):
+    """The plan itself says that the task cannot be achieved."""
 
 
 class PlanSession:
@@ -159,6 +163,7 @@ class PlanSession:
         self._num_open = 0  # blocks
         self._statement = ""  # the parts of a top-level statement that has not ended
         self._unsure_of: _Unsure | None = None  # the first of them
+        self._is_watched = True  # else it is no model's, which may be stuck
         self._words, self._texts, self._steps = WordWatch(), TextWatch(), StepWatch()
         self._confidence = self._new_confidence()
         self._decoder = codecs.getincrementaldecoder("utf-8")("strict")
@@ -200,11 +205,13 @@ class PlanSession:
         """Notes the top-level statement that a part ends, if it does.
 
         Raises:
-            PlannerError: PLAN_SYNTAX if the plan goes in circles.
+            PlannerError: PLAN_SYNTAX if the plan goes in circles, or it is too long to be read again.
         """
         self._statement += to_text(part)
+        _require_short(self._statement)
         if not self._num_open:
-            self._steps.feed(self._statement)
+            if self._is_watched:
+                self._steps.feed(self._statement)
             self._statement = ""
 
     def begin_replan(self, failure: SegmentReport) -> Segment:
@@ -221,7 +228,7 @@ class PlanSession:
         self._unsure_of, self._confidence = None, self._new_confidence()
         self._words, self._texts, self._steps = WordWatch(), TextWatch(), StepWatch()
         pose = None if failure.situation is None else failure.situation.pose
-        self._gate.restart(self._marks[failure.index], pose)
+        self._gate.restart(self._marks[failure.index], pose, is_whole=self._is_complete)
         self._num_tokens = self._num_written = 0
         self._is_complete = False
         self._futile = failure if is_lasting(failure.reason) else None
@@ -266,21 +273,25 @@ class PlanSession:
     def write(self, plan: str) -> Progress:
         """Returns what a whole plan brings about that no model writes: an order that acts at once, a confirmed plan.
 
-        It passes parser and gate as any other.
+        It passes parser and gate as any other. As all of it is known, nothing is sent of one that is refused; one that
+        says itself that the task cannot be achieved is carried out up to there.
         """
         segments: list[Segment] = []
-        self._checks, self._min_confidence, self._reads = (), 0.0, None
+        self._checks, self._min_confidence, self._reads, self._is_watched = (), 0.0, None, False
         try:
             self._read(plan, segments)
-        except PlannerError as error:
+        except _GivesUpError as error:
             return self._failed(segments, error)
+        except PlannerError as error:
+            return self._failed([], error)
         end = self.finish()
-        return Progress((*segments, *end.segments), end.error, is_complete=True)
+        return end if end.error is not None else Progress((*segments, *end.segments), is_complete=True)
 
     def _read(self, text: str, segments: list[Segment]) -> None:
         for character in text:
-            self._words.feed(character)
-            self._texts.feed(character)
+            if self._is_watched:
+                self._words.feed(character)
+                self._texts.feed(character)
             if parts := self._parser.feed(character):
                 self._take(parts, segments)
 
@@ -371,6 +382,8 @@ class PlanSession:
         statement = None if self._is_complete else self._parser.closed()
         self._is_complete, self._num_tokens = True, 0  # it is unknown how many of them belong to what is kept
         try:
+            if statement is not None:
+                _require_short(to_text(statement))
             return Progress(() if statement is None else (self._admit(statement),), is_complete=True)
         except PlannerError:  # the segments before it are a plan, too
             return Progress(is_complete=True)
@@ -392,7 +405,7 @@ class PlanSession:
                 self._gate.admit(part)
                 missing = self._missing(part.reason)  # what a model says of something that it does not see is no reason
                 why = f"there is no {missing} in the scene" if missing else part.reason
-                raise PlannerError(ErrorCode.NOT_ACHIEVED, why)
+                raise _GivesUpError(ErrorCode.NOT_ACHIEVED, why)
             self._require_another_way(part)
             self._follow(part)
             variants = self._confidence.variants()[1:]
@@ -461,6 +474,19 @@ _CONFIRM = f"confirm it, or {_SAY_IT_AGAIN}"
 def _statement_text(part: Part) -> str:
     """Returns a part as a statement; an opening with nothing in its block."""
     return to_text(If(part.condition, ()) if isinstance(part, Opening) else part)
+
+
+def _require_short(statement: str) -> None:
+    """Refuses what a robot, or this session after a restart, could not parse: the text may be longer than was written.
+
+    A parser counts one character more: the ``;`` of the statement before.
+
+    Raises:
+        PlannerError: PLAN_SYNTAX.
+    """
+    if len(statement) >= MAX_STATEMENT_LENGTH:
+        problem = f"a statement has {MAX_STATEMENT_LENGTH} characters or more; write simpler steps"
+        raise PlannerError(ErrorCode.PLAN_SYNTAX, problem)
 
 
 def _is_plan(text: str) -> bool:

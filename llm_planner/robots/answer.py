@@ -8,6 +8,8 @@ which call its value came from.
 import math
 
 from llm_planner.core.skill import SkillCall, Value
+from llm_planner.language.printer import expression_text
+from llm_planner.language.syntax import Number
 from llm_planner.robots.effect import Ask, Perceive, Scan
 from llm_planner.robots.model import ReturnType, RobotModel
 
@@ -61,7 +63,9 @@ def _answer(model: RobotModel, call: SkillCall | None, value: Value) -> str:  # 
 def _plain(value: Value) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:g}" if isinstance(value, float | int) else " ".join(value.split())
+    if isinstance(value, str):
+        return " ".join(value.split())
+    return expression_text(Number(round(value, 6))) if math.isfinite(value) else str(value)
 
 
 def _named(name: Value) -> str:

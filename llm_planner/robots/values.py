@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Values of plans: what is true, what is equal, what is greater."""
 
+import math
 import re
 
 from llm_planner.core.skill import Value
@@ -50,6 +51,9 @@ def compare(left: Value, operator: str, right: Value) -> bool:
     return left > right if operator == ">" else left < right
 
 
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
+
+
 def _like(value: Value, other: Value) -> Value:
     """Returns a text as the type of ``other``, if it spells such a value."""
     if not isinstance(value, str) or isinstance(other, str):
@@ -57,10 +61,7 @@ def _like(value: Value, other: Value) -> Value:
     word = _bare(value)
     if isinstance(other, bool):
         return word in TRUE_WORDS if word in TRUE_WORDS | FALSE_WORDS else value
-    try:
-        return float(word)
-    except ValueError:
-        return value
+    return float(word) if _DECIMAL.fullmatch(word) and math.isfinite(float(word)) else value
 
 
 def _bare(text: str) -> str:

@@ -25,12 +25,24 @@ def is_uncertain(expected: ExpectedDuration) -> bool:
     return expected.p90_s - expected.min_s > UNCERTAIN_SPREAD * expected.p50_s
 
 
+def gives_up(report: SegmentReport) -> bool:
+    """Returns whether a report says that its robot carries out nothing more of the goal, another plan neither."""
+    return report.status is ReportStatus.FAILED and (report.situation is None or report.is_permanent)
+
+
+def breaks_off(report: SegmentReport, last: SegmentReport | None) -> bool:
+    """Returns whether a report takes back that the robot waits for a replan, which the ``last`` one said."""
+    if last is None or last.status is not ReportStatus.FAILED or gives_up(last):
+        return False
+    return gives_up(report) and report.index >= last.index
+
+
 class Reception(Enum):
     """What a report changed."""
 
     ACCEPTED = "accepted"
     IGNORED = "ignored"  # duplicate, outdated, behind a failure, or about a segment that was never delivered
-    FAILED = "failed"  # the first report of this segment's end, and it says that a skill failed
+    FAILED = "failed"  # the first report of this segment's end, and it says that a skill failed; or the robot gave up
 
 
 @dataclass(slots=True)
@@ -56,9 +68,11 @@ class ExecutionTracker:
     of order or never: the end of segment k implies the end of all before it, the first word on an end counts, and what
     was never reported is estimated.
 
-    After a failure, every report is ignored until the replan is delivered: the robot waits, and what else it was sent
-    is void. So a plan has at most one failure that is not answered yet, and failure number n belongs to replan number
-    n. The parent's book and the engine's goal both apply this rule (``serving.goal_book``, ``serving.goal``).
+    After a failure, reports are ignored until the replan is delivered: the robot waits, and what else it was sent is
+    void. So a plan has at most one failure that is not answered yet, and failure number n belongs to replan number n.
+    One report counts nevertheless, up to the first word on the replan: that the robot has given up (a reflex acted),
+    said of the segment that failed or of one behind it. The parent's book and the engine's goal both apply this rule
+    (``serving.goal_book``, ``serving.goal``).
 
     What lies in the block of a condition takes no time if the condition was false. As long as that is not known, the
     worst case of both counts: for when the robot will be idle, that it skips the block, for when it must have reported,
@@ -78,6 +92,7 @@ class ExecutionTracker:
         self._num_ended = 0  # executions[:num_ended] have ended, as reported or implied
         self._last_word_s = arrival_s
         self._has_failed = False
+        self._last: SegmentReport | None = None  # that was not ignored
         self._open_blocks: tuple[int, ...] = ()  # behind what was delivered
         self._is_entered: dict[int, bool] = {}  # by index of the segment that opened a block; none while unknown
         self._ends_s: list[float] = []  # of executions[num_ended:], as ``idle_at_s`` last saw them on time
@@ -129,12 +144,15 @@ class ExecutionTracker:
     def report(self, report: SegmentReport, now_s: float) -> Reception:
         """Sharpens the picture by the robot's report, received at ``now_s``; one that is ignored changes nothing."""
         if self._has_failed or not self._num_ended <= report.index < len(self._executions):
-            return Reception.IGNORED
+            if report.index >= len(self._executions) or not breaks_off(report, self._last):
+                return Reception.IGNORED
+            self._last, self._has_failed = report, True
+            return Reception.FAILED
         execution = self._executions[report.index]
         happened_s = now_s - self.network_latency_s
         if report.status is ReportStatus.STARTED and execution.started_at_s is not None:
             return Reception.IGNORED
-        self._last_word_s = now_s
+        self._last, self._last_word_s = report, now_s
         if report.status is ReportStatus.STARTED:
             self._start(report.index, execution, happened_s)
             return Reception.ACCEPTED

@@ -42,6 +42,7 @@ class Goal:
         failures: What the robot said of segments that failed, after each of which the planner replanned.
         pace: Of robots: how much slower than its model this one is.
         nominal: Per segment, how long it takes by the model of the robot.
+        num_delivered_tokens: Tokens of the plan that count as written before a restart of the engine.
         begin_replan: As it was prepared (``preparation.Prepared``).
     """
 
@@ -62,6 +63,7 @@ class Goal:
     failures: list[SegmentReport] = field(default_factory=list)
     pace: RobotPace = field(default_factory=RobotPace)
     nominal: dict[int, ExpectedDuration] = field(default_factory=dict)
+    num_delivered_tokens: int = 0
     begin_replan: Callable[[PlanRequest], Replan] | None = None
 
     def take_predicted_length(self, *, waits: bool = False) -> bool:
@@ -218,10 +220,17 @@ class Goal:
 
     def problem(self, progress: Progress) -> PlannerError | None:
         """Returns why its plan cannot go on behind ``progress``; None if it can, or is complete."""
-        num_tokens = self.generation.num_output_tokens
-        if progress.error is not None or progress.is_complete or num_tokens < self.generation.max_output_tokens:
+        if progress.error is not None or progress.is_complete or self.generation.num_tokens_left > 0:
             return progress.error
-        message = f"the plan was not complete after {num_tokens} tokens; raise max_tokens"
+        generation, is_replanned = self.generation, bool(self.failures)
+        num_tokens = generation.num_output_tokens + generation.num_earlier_tokens + self.num_delivered_tokens
+        message = f"the plan{' and its replans' if is_replanned else ''} had {num_tokens} tokens and no end; "
+        if num_tokens >= self.request.max_tokens:
+            message += "raise max_tokens"
+        else:
+            message += (
+                "there is no room for more; shorten the scene, or give the engine more KV blocks or a longer context"
+            )
         return PlannerError(ErrorCode.PLAN_TRUNCATED, message)
 
     @property
@@ -310,6 +319,7 @@ def open_goal(record: GoalRecord, prepared: Prepared, scheduler: Scheduler, *, e
         verdict=record.verdict,
         awaited_length=prepared.length,
         pace=scheduler.robots,
+        num_delivered_tokens=prepared.num_delivered_tokens,
         begin_replan=prepared.begin_replan,
         stop_skill=prepared.stop_skill,
         failures=list(request.failures[: sum(segment.is_replan for segment in request.delivered)]),

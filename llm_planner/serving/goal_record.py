@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import AtDeadline, OverrunStrategy, PlanMetrics, PlanRequest, PlanResult
 from llm_planner.core.segment import ReportStatus, Segment, SegmentReport, marks_of
+from llm_planner.scheduling.execution_tracker import breaks_off
 
 RESERVE_S = 0.07
 """What is left of a time budget, at least, when a goal is refused that no engine has decided about: 50 ms for the
@@ -80,12 +81,15 @@ class GoalRecord:
     def counts(self, report: SegmentReport) -> bool:
         """Returns whether a report changes anything: the rule of ``ExecutionTracker``, without its times.
 
-        Reports that counted never go back in the plan, so the last one tells what can still count.
+        Reports that counted never go back in the plan, so the last one tells what can still count; only one that breaks
+        off the wait for a replan may be of what is void.
         """
         first = 0
         if self.request.failures:  # what lies before a replan has ended, or is void
             first = next((s.index + 1 for s in reversed(self.segments) if s.is_replan), 0)
         last = self.reports[-1][1] if self.reports else None
+        if breaks_off(report, last):
+            return report.index < len(self.segments)
         if last is not None and last.index >= first:
             if last.status is ReportStatus.FAILED:
                 return False

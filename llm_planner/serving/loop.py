@@ -11,7 +11,7 @@ from llm_planner.core.request import AtDeadline, PlanRequest, PlanResult, Urgenc
 from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.planning.session import Progress
-from llm_planner.scheduling.execution_tracker import Reception
+from llm_planner.scheduling.execution_tracker import Reception, gives_up
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.budgets import Budgets
 from llm_planner.serving.deadlines import Deadlines
@@ -115,7 +115,7 @@ class PlannerLoop:
         self._budgets.open(goal, now_s)
         if goal.awaited_length is not None:
             self._unpredicted.append(goal)
-        if goal.execution.has_failed:
+        if goal.execution.has_failed or (request.failures and gives_up(request.failures[-1])):
             return self._replan(goal, request.failures[-1], now_s)
         if prepared.at_once is not None and not record.is_complete:
             return [*self._deliver(goal, prepared.at_once, now_s), *self._conclude(goal, prepared.at_once)]

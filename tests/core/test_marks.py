@@ -54,6 +54,14 @@ def test_what_is_in_the_block_of_a_condition_that_was_false_was_skipped_whatever
     entered = replace(outer, enters_block=True)
     assert statuses(segments, [entered, inner, behind]) == [done, done, done, skipped, skipped, done, done]
     assert statuses(segments, [behind]) == [done] * 7  # nothing says otherwise
+    for word in (report(3, ReportStatus.SKIPPED), report(4, ReportStatus.SKIPPED)):  # of the inner block
+        assert statuses(segments, [word, behind]) == [done, done, done, skipped, skipped, done, done]
+    for word in (report(2, ReportStatus.SKIPPED), report(5, ReportStatus.SKIPPED)):  # of the outer one
+        assert statuses(segments, [word, behind]) == [done, done, *[skipped] * 4, done]
+    returning = [*segments[:3], replace(segments[3], text="->True;"), *segments[4:]]
+    ended = [report(index, ReportStatus.SKIPPED) for index in (5, 6)]
+    assert statuses(returning, ended) == [done] * 5 + [skipped] * 2  # nobody knows
+    assert statuses(returning, [inside, *ended]) == [done, done, *[skipped] * 5]
 
 
 @given(st.integers(0, 8), st.lists(st.tuples(st.integers(0, 9), st.sampled_from(ReportStatus)), max_size=12))

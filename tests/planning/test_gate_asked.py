@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
-from llm_planner.language.parser import parse
+from llm_planner.language.parser import IncrementalParser, parse
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import lark_grammar
 from llm_planner.planning.prompt import PromptStyle, build_prompt
@@ -23,12 +23,13 @@ def admit(gate, plan):
         gate.admit(statement)
 
 
-def replanned(first, again, model=TELLO):
+def replanned(first, again, model=TELLO, *, is_whole=True):
     """Returns the code with which the gate refuses a plan behind a failure of the first one; None if it does not."""
     gate = SafetyGate(model)
     mark = gate.mark
-    admit(gate, first)
-    gate.restart(mark, AIR if model is TELLO else model.start)
+    for part in IncrementalParser(opens_blocks=True).feed(first):
+        gate.admit(part)
+    gate.restart(mark, AIR if model is TELLO else model.start, is_whole=is_whole)
     try:
         admit(gate, again)
     except PlannerError as refusal:
@@ -49,6 +50,32 @@ def test_what_moves_nothing_or_makes_safe_is_always_possible(again):
 def test_a_flight_that_fails_may_go_another_way():
     assert replanned("mf(100);g(cat);", "tc(45);mu(50);g(cat);tk();") is None
     assert replanned("tk();tp();", "mf(100);") is ErrorCode.UNASKED_SKILL
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "is_refused"),
+    [
+        ("tk();", "tk();g(cat);", False),
+        ("?od(cat)>2{", "?od(cat)>2{g(cat);}tp();", False),
+        ("mf(100);", "tk();mf(100);", False),
+        ("tp();", "mb(150);", True),  # nothing says that it was to move
+        ("?iv(cat){tp();}", "mb(150);", True),
+    ],
+)
+def test_of_a_plan_that_failed_before_its_end_more_was_to_come_if_it_moved(first, again, is_refused):
+    refusal = ErrorCode.UNASKED_SKILL if is_refused else None
+    assert replanned(first, again, is_whole=False) is refusal
+
+
+def test_the_first_whole_plan_tells_what_all_that_follow_may_have():
+    gate = SafetyGate(TELLO)
+    mark = gate.mark
+    for is_whole in (False, True, False):
+        admit(gate, "tk();")
+        gate.restart(mark, AIR, is_whole=is_whole)
+    with pytest.raises(PlannerError) as refused:
+        admit(gate, "mf(20);")
+    assert refused.value.code is ErrorCode.UNASKED_SKILL
 
 
 def test_an_arm_that_fails_to_pick_may_go_on_with_its_hand():

@@ -143,6 +143,7 @@ def test_a_circle_of_words_is_left_in_its_fourth_round_or_behind_the_limit(group
         ("tk();l('lunch" + " lunch" * 40, "lunch"),
         ("?iv(cat)==False{say('it\\'s" + " is it" * 30, "is it"),
         ("say('ready" + " coming welcome" * 20, "coming welcome"),
+        ("l(\"it's" + " is it" * 30, "is it"),
     ],
 )
 def test_a_text_that_goes_on_and_on_is_refused(text, group):
@@ -160,6 +161,8 @@ def test_a_text_that_goes_on_and_on_is_refused(text, group):
         "mf(100);tc(90);" * 40,
         "l('it\\'s');" + "pick(cup);place(cup,bin);" * 12,
         "l('a\\\\');" + "mf(100);" * 40,
+        'l("it\'s on");' + "mf(20);mb(20);" * 14,
+        "l('a \"b');" + "mf(20);mb(20);" * 14,
         "set(" + "0," * 60 + "0);",
     ],
 )

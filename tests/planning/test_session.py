@@ -255,6 +255,22 @@ def test_what_has_just_failed_for_a_reason_that_holds_is_not_run_again(reason, a
         assert not progress.segments
 
 
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_the_gate_learns_whether_the_plan_that_failed_was_whole(is_whole):
+    restarts = []
+
+    class Gate(StubGate):
+        def restart(self, mark, pose, *, is_whole):
+            restarts.append(is_whole)
+
+    session = make_session(gate=Gate(), tokenizer=BytesTokenizer([b"a();"]))
+    session.feed([0])
+    if is_whole:
+        session.finish()
+    session.begin_replan(SegmentReport(request_id="r1", index=0, status=ReportStatus.FAILED))
+    assert restarts == [is_whole]
+
+
 def test_what_was_delivered_with_a_replan_is_replayed():
     texts = ("a();", "b();", "", "->True;")
     delivered = tuple(
@@ -320,6 +336,36 @@ def test_a_plan_that_is_not_understood_ends_before_anything_moves():
     assert progress.segments == ()
     assert progress.error.code is ErrorCode.NOT_UNDERSTOOD
     assert "which box" in progress.error.message
+
+
+@pytest.mark.parametrize(
+    ("plan", "sent", "code"),
+    [
+        ("mf(100);tp();", ["mf(100);", "tp();"], None),
+        ("mf(100);forbidden();", [], ErrorCode.UNKNOWN_SKILL),
+        ("mf(100);mu(50);tc(90", [], ErrorCode.PLAN_SYNTAX),
+        ("mf(100);->True;)", [], ErrorCode.PLAN_SYNTAX),
+        ("mf(100);fail('no door');", ["mf(100);"], ErrorCode.NOT_ACHIEVED),
+        ("fail('no door');", [], ErrorCode.NOT_ACHIEVED),
+        ("pick(cup);place(cup,bin);" * 8, ["pick(cup);", "place(cup,bin);"] * 8, None),
+        ("l('" + "beep " * 40 + "');", ["l('" + "beep " * 40 + "');"], None),
+        ("g(" + "a" * 40 + ");", ["g(" + "a" * 40 + ");"], None),
+        ("1{" + "1{mf(20)}1{mb(20)}" * 215 + "}", [], ErrorCode.PLAN_SYNTAX),  # longer as it is sent
+    ],
+)
+def test_of_a_plan_that_is_given_nothing_is_sent_if_a_part_is_refused(plan, sent, code):
+    progress = make_session().write(plan)
+    assert progress.is_complete
+    assert [segment.text for segment in progress.segments] == sent
+    assert (progress.error and progress.error.code) is code
+
+
+@pytest.mark.parametrize("opens_blocks", [False, True])
+@pytest.mark.parametrize("num_loops", [180, 240])
+def test_a_statement_that_gets_too_long_as_it_is_sent_is_refused(opens_blocks, num_loops):
+    progress = read(b"tp();?iv(cat){" + b"1{mf(20)}1{mb(20)}" * num_loops + b"}", opens_blocks=opens_blocks)
+    assert (progress.error and progress.error.code) is (None if num_loops == 180 else ErrorCode.PLAN_SYNTAX)
+    make_session(progress.segments, opens_blocks=opens_blocks)  # reads what was sent once more
 
 
 def test_a_plan_that_gives_up_keeps_what_went_before():

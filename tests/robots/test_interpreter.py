@@ -106,10 +106,20 @@ def test_probed_values_are_compared_as_what_they_spell():
         ("red", "!=", "blue", True),
         ("Yes.", "==", True, True),
         ("a", "==", 1.0, False),
+        ("-2.5", "<", -2.0, True),
+        (" 3. ", "==", 3.0, True),
+        ("nan", "!=", 3.0, True),
     ],
 )
 def test_comparisons(left, operator, right, expected):
     assert compare(left, operator, right) is expected
+
+
+@pytest.mark.parametrize("word", ["Nan", "inf", "-Infinity", "1e3", "1_000", "9" * 400, "\u0663", "", "far"])
+def test_what_is_no_finite_decimal_is_not_ordered(word):
+    for operator in "<>":
+        with pytest.raises(TypeError, match="cannot compare"):
+            compare(word, operator, 3.0)
 
 
 def test_truth():

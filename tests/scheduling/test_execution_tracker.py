@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_planner.core.segment import BlockEdge, ReportStatus, make_replan
+from llm_planner.core.segment import BlockEdge, ReportStatus, Situation, make_replan
 from llm_planner.scheduling.execution_tracker import ExecutionTracker, Reception, cautious_duration_s
 from tests.scheduling.builders import NETWORK_S, make_expected, make_report, make_segment, make_tracker
 
@@ -108,6 +108,33 @@ def test_one_failure_counts_until_a_replan_is_delivered():
     for index in range(4):
         assert tracker.report(make_report(index, FAILED), 0.9) is Reception.IGNORED
     assert tracker.report(make_report(4, FAILED), 1.0) is Reception.FAILED
+
+
+@pytest.mark.parametrize("is_replanned", [False, True])
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_robot_that_waits_for_a_replan_may_give_up_once(index, is_replanned):
+    tracker, waits = make_tracker(), replace(make_report(0, FAILED), situation=Situation())
+    tracker.deliver(make_segment(0), 0.0)
+    tracker.deliver(make_segment(1), 0.0)
+    assert tracker.report(waits, 0.5) is Reception.FAILED
+    assert tracker.report(waits, 0.6) is Reception.IGNORED
+    if is_replanned:
+        tracker.deliver(make_replan(2), 0.7)  # while the robot's word was under way
+    assert tracker.report(make_report(3, FAILED), 0.8) is Reception.IGNORED
+    assert tracker.report(make_report(index, FAILED), 0.8) is Reception.FAILED
+    assert tracker.has_failed
+    assert tracker.report(make_report(index, FAILED), 0.9) is Reception.IGNORED
+
+
+def test_what_is_void_counts_nothing_once_the_robot_has_begun_with_the_replan():
+    tracker = make_tracker()
+    for segment in (make_segment(0), make_segment(1)):
+        tracker.deliver(segment, 0.0)
+    tracker.report(replace(make_report(0, FAILED), situation=Situation()), 0.5)
+    for segment in (make_replan(2), make_segment(3)):
+        tracker.deliver(segment, 0.7)
+    tracker.report(make_report(3, STARTED), 0.8)
+    assert tracker.report(make_report(1, FAILED), 0.9) is Reception.IGNORED
 
 
 def test_a_robot_that_repeats_itself_counts_as_silent():

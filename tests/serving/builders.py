@@ -29,7 +29,7 @@ class StubGate:
 
     mark = Mark({}, ())
 
-    def restart(self, mark: Mark, pose: Pose | None) -> None:
+    def restart(self, mark: Mark, pose: Pose | None, *, is_whole: bool) -> None:
         """Knows no poses."""
 
     def admit(self, statement: Statement) -> tuple[SkillCall, ...]:
@@ -81,12 +81,13 @@ def make_session(
     failures: tuple[SegmentReport, ...] = (),
     *,
     opens_blocks: bool = False,
+    gate: StubGate | None = None,
     **options: Any,
 ) -> PlanSession:
     return PlanSession(
         tokenizer=tokenizer or FakeTokenizer(),
         parser=IncrementalParser(opens_blocks=opens_blocks),
-        gate=StubGate(),
+        gate=gate or StubGate(),
         expected_duration=stub_duration,
         delivered=delivered,
         failures=failures,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanResult, Urgency
-from llm_planner.core.segment import MarkStatus, ReportStatus, SegmentMark, SegmentReport, make_replan
+from llm_planner.core.segment import MarkStatus, ReportStatus, SegmentMark, SegmentReport, Situation, make_replan
 from llm_planner.scheduling.execution_tracker import ExecutionTracker, Reception
 from llm_planner.serving.events import Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
@@ -230,18 +230,23 @@ def test_a_verdict_survives_the_engine():
     assert book.get("r1").verdict is verdict
 
 
-@given(st.lists(st.tuples(st.integers(-1, 5), st.sampled_from([None, *ReportStatus])), max_size=30))
+@given(
+    st.lists(
+        st.tuples(st.integers(-1, 5), st.sampled_from([None, *ReportStatus]), st.sampled_from([None, Situation()])),
+        max_size=30,
+    )
+)
 def test_a_report_counts_for_the_book_as_for_the_tracker_of_the_engine(steps):
     """``None`` stands for the next segment, which is a replan if the plan has failed."""
     goal, tracker = GoalRecord(request=make_request("r1"), arrival_s=0.0), ExecutionTracker(0.0, 0.0)
-    for now_s, (index, status) in enumerate(steps, start=1):
+    for now_s, (index, status, situation) in enumerate(steps, start=1):
         if status is None:
             number = tracker.num_delivered
             segment = make_replan(number) if tracker.has_failed else make_segment(number)
             goal = goal.with_segment(segment, now_s)
             tracker.deliver(segment, now_s)
             continue
-        report = SegmentReport(request_id="r1", index=index, status=status)
+        report = SegmentReport(request_id="r1", index=index, status=status, situation=situation)
         counts = goal.counts(report)
         assert counts == (tracker.report(report, now_s) is not Reception.IGNORED)
         goal = goal.with_report(report, now_s) if counts else goal

@@ -44,6 +44,7 @@ def test_truncation_keeps_what_was_delivered():
     run.submit(max_tokens=30)
     run.go()
     assert run.result().error_code is ErrorCode.PLAN_TRUNCATED
+    assert run.result().error_msg == "the plan had 30 tokens and no end; raise max_tokens"
     assert run.result().metrics.num_output_tokens == 30
     assert len(run.texts()) == (30 * 3 + 1) // 7  # a call is ready at its parenthesis
 
@@ -143,6 +144,8 @@ def test_a_plan_beyond_the_whole_cache_is_truncated_not_stuck():
     run.submit()
     run.go()
     assert run.result().error_code is ErrorCode.PLAN_TRUNCATED
+    assert "there is no room for more" in run.result().error_msg
+    assert "max_tokens" not in run.result().error_msg
 
 
 _STATEMENTS = ["a(1);", "fast();", "scan(x);", "2{b(2);}", "forbidden();", "?a(1)==True{c(3);}", _STUCK]

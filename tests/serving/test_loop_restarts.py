@@ -68,4 +68,5 @@ def test_delivered_tokens_count_as_tokens():
     run.take(run.loop.submit(make_request(delivered=delivered, max_tokens=20), 0.0))
     run.go()
     assert run.result().error_code is ErrorCode.PLAN_TRUNCATED
+    assert run.result().error_msg == "the plan had 20 tokens and no end; raise max_tokens"
     assert run.result().metrics.num_output_tokens == 15

@@ -363,6 +363,53 @@ def test_what_needs_no_model_is_carried_out_by_any_robot(requested):
     assert end.result.error_code is ErrorCode.SKILL_FAILED  # no model writes another plan
 
 
+def play(loop, record, now_s=0.0):
+    """Returns what comes of a goal until nothing is left to be run, and when that is."""
+    events = loop.open(record, now_s)
+    while loop.next_wakeup_s(now_s) == now_s:
+        events += loop.step(now_s)
+        now_s += 0.01
+    return events, now_s
+
+
+def make_replanning_loop(plans):
+    backend = FakeBackend(plans=plans)
+    scheduler = Scheduler(SchedulerConfig(), make_policy("fcfs_stream"), backend.info)
+    preparer = make_preparer(backend, style=PromptStyle.INSTRUCT)
+    return PlannerLoop(backend=backend, scheduler=scheduler, preparer=preparer, max_replans=2)
+
+
+@pytest.mark.parametrize("num_steps", range(4))
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_robot_that_gives_up_while_it_waits_for_a_replan_ends_its_goal(num_steps, is_restarted):
+    loop = make_replanning_loop({"fly": "mf(50);tc(90);"})
+    record = GoalRecord(request=make_request("r1", "fly"), arrival_s=0.0)
+    events, now_s = play(loop, record)
+    waits = replace(failed("r1", 0, "collision ahead"), situation=Situation(pose=Pose(z_m=1.0)))
+    gives_up = failed("r1", 1, "a person is near")
+    events += loop.report(waits, now_s)
+    for _ in range(num_steps):
+        events += loop.step(now_s)
+    if is_restarted:
+        for event in events:
+            record = record.with_segment(event.segment, now_s) if isinstance(event, SegmentReady) else record
+        record = record.with_report(waits, now_s).with_report(gives_up, now_s)
+        events, _ = play(make_replanning_loop({}), record, now_s)
+    else:
+        events = loop.report(gives_up, now_s)
+    assert [event.result.error_code for event in events] == [ErrorCode.SKILL_FAILED]
+    assert "segment 1 (tc(90);) failed on the robot: a person is near" in events[0].result.error_msg
+
+
+def test_a_plan_that_is_cut_short_counts_the_tokens_of_all_its_replans():
+    loop = make_replanning_loop({"fly": "mf(50);", "did not work": "tc(90);" * 40})
+    _, now_s = play(loop, GoalRecord(request=make_request("r1", "fly", max_tokens=60), arrival_s=0.0))
+    events = loop.report(replace(failed("r1", 0, "mf: motor"), situation=Situation(pose=Pose(z_m=1.0))), now_s)
+    while not isinstance(events[-1], Finished):
+        events += loop.step(now_s)
+    assert events[-1].result.error_msg == "the plan and its replans had 60 tokens and no end; raise max_tokens"
+
+
 def test_an_unknown_robot_model():
     with pytest.raises(PlannerError) as caught:
         make_preparer(FakeBackend()).prepare(make_request(robot_model="r2d2"))
