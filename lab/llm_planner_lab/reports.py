@@ -14,6 +14,7 @@ from llm_planner.scheduling.policies import make_policy
 from llm_planner_lab import templates
 from llm_planner_lab.bench import overhead, resumption
 from llm_planner_lab.bench.admission.experiment import OURS
+from llm_planner_lab.bench.chaos import parts
 from llm_planner_lab.bench.chaos.checks import INVARIANTS
 from llm_planner_lab.bench.chaos.schedule import MEANINGS
 from llm_planner_lab.bench.overload import figures as overload_figures
@@ -73,7 +74,13 @@ REPORTS: Mapping[str, Callable[[Document], Mapping[str, Any]]] = {
     "artifact": _no_facts,
     "budgets": _no_facts,
     "capacity": lambda _: {"labels": capacity_figures.LABELS},
-    "chaos": lambda _: {"invariants": INVARIANTS, "faults": {kind.value: text for kind, text in MEANINGS.items()}},
+    "chaos": lambda document: {
+        "invariants": INVARIANTS,
+        "faults": {kind.value: text for kind, text in MEANINGS.items()},
+        "judged": parts.judged,
+        "is_earlier": parts.is_earlier,
+        "has_earlier": any(map(parts.is_earlier, document.values())),
+    },
     "chat": _no_facts,
     "encounters": _no_facts,
     "gpu": _no_facts,

@@ -9,7 +9,7 @@ import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ from llm_planner.ros.spinning import spinning
 from llm_planner_lab.bench.chaos import checks, journal, machine, memory
 from llm_planner_lab.bench.chaos.checks import RobotCheck, Violation
 from llm_planner_lab.bench.chaos.clock_step import StepClock
-from llm_planner_lab.bench.chaos.fleet import ENGINE, Processes, compose, environment_of_break
+from llm_planner_lab.bench.chaos.fleet import ENGINE, PLANNER, Processes, compose, environment_of_break
 from llm_planner_lab.bench.chaos.hostile_client import HostileClient
 from llm_planner_lab.bench.chaos.injection import Injector
 from llm_planner_lab.bench.chaos.schedule import MEANINGS, Fault, FaultKind, schedule
@@ -83,6 +83,7 @@ class _Run:
     injector: Injector
     commit: str = field(default_factory=commit)  # of the code that starts, not of what it becomes meanwhile
     began_s: float = 0.0
+    closed_s: float = 0.0  # when robots were told nothing more
     injected: list[Fault] = field(default_factory=list)
     begins_s: list[float] = field(default_factory=list)
     num_missed: int = 0
@@ -175,10 +176,11 @@ def run_campaign(plan: Plan, on_progress: Progress = lambda *_: None, *, is_isol
                 ready_s, skipped = 0.0, {}
             ended_s = time.monotonic()
             machine.set_loopback(is_up=True) if is_isolated else None
-            for pid in processes.all_pids().values():
+            alive = processes.all_pids()
+            for pid in alive.values():
                 os.kill(pid, 18)  # SIGCONT: nothing is stopped any more
             statuses = processes.fleet.stop()
-        run.violations += _after_stop(processes, statuses, directory, shared_before)
+        run.violations += _after_stop(statuses, alive, directory, shared_before)
         if plan.journals is not None:
             shutil.copytree(
                 directory, plan.journals, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.so", "*.mcap")
@@ -220,7 +222,7 @@ def _drive(run: _Run, on_progress: Progress) -> dict[str, str]:
         name = f"fault {run.injected[-1].index} {run.injected[-1].kind.value}" if run.injected else "no fault yet"
         on_progress(f"{run.workload.num_ended} goals, {name}", share)
         run.step()
-    run.workload.is_open = False
+    run.workload.is_open, run.closed_s = False, time.monotonic()
     drained_s = time.monotonic() + (GOAL_BOUND_S if run.injected else DRAIN_S)
     while time.monotonic() < drained_s and (run.workload.num_open or run.due):
         on_progress(f"{run.workload.num_open} goals are under way", 1.0)
@@ -236,13 +238,11 @@ def _share(run: _Run) -> float:
 
 
 def _after_stop(
-    processes: Processes, statuses: dict[str, int], directory: Path, shared_before: set[str]
+    statuses: dict[str, int], alive: Collection[str], directory: Path, shared_before: set[str]
 ) -> list[Violation]:
     """Returns what the stopped fleet has left behind."""
     now_s = time.monotonic()
-    hung = [f"{name} had to be killed" for name, status in statuses.items() if machine.had_to_be_killed(status)]
-    hung = [what for what in hung if not any(line.startswith(what.split()[0]) for _, line in processes.lines[-1:])]
-    found = [Violation(invariant="hangs_at_stop", at_s=now_s, what=what) for what in hung]
+    found = checks.check_stop(statuses, alive, now_s)
     deadline_s = now_s + 3.0
     while machine.processes_of(directory) and time.monotonic() < deadline_s:
         time.sleep(POLL_S)
@@ -266,12 +266,11 @@ def _document(run: _Run, ready_s: float, ended_s: float, skipped: dict[str, str]
         Violation(invariant="processes_ended", at_s=at_s, what=line) for at_s, line in run.processes.unexpected
     ]
     run.violations += _lost_bursts(workload, ended_s)
-    kills = checks.recoveries(engine, run.injector.engine_kills_s)
-    run.violations += [
-        Violation(invariant="engine_late", at_s=r.at_s, what=f"served after {r.after_s:.1f} s, load {r.load_s:.1f} s")
-        for r in kills
-        if r.after_s > r.load_s + checks.ENGINE_MARGIN_S and not _is_disturbed(run, r)
-    ]
+    run.violations += checks.check_engine_starts(engine, _faults_of_engine(run))
+    disturbing, kills_s = _disturbing(run), run.injector.engine_kills_s
+    kills = checks.recoveries(engine, kills_s)
+    num_judged, late = checks.check_engine(engine, kills_s, disturbing, run.closed_s or ended_s)
+    run.violations += late
     growth = _growth(run)
     if plan.is_soak:
         run.violations += [
@@ -316,8 +315,9 @@ def _document(run: _Run, ready_s: float, ended_s: float, skipped: dict[str, str]
             "engine_killed_served_again_s": _summary([r.after_s for r in kills]),
             "engine_killed_beyond_load_s": _summary([r.after_s - r.load_s for r in kills]),
             "engine_killed_beyond_load_undisturbed_s": _summary(
-                [r.after_s - r.load_s for r in kills if not _is_disturbed(run, r)]
+                [r.after_s - r.load_s for r in kills if not checks.is_disturbed(r.at_s, r.at_s + r.after_s, disturbing)]
             ),
+            "engine_kills_judged": num_judged,
             "engine_stopped_served_again_s": _summary(
                 [r.after_s for r in checks.recoveries(engine, run.injector.engine_stops_s)]
             ),
@@ -363,15 +363,23 @@ def _lost_bursts(workload: Workload, now_s: float) -> list[Violation]:
     ]
 
 
-def _is_disturbed(run: _Run, recovery: checks.Recovery) -> bool:
-    """Returns whether another fault has hit engine, planner or network meanwhile, so that the time says nothing."""
+def _disturbing(run: _Run) -> list[checks.Span]:
+    """Returns the faults that hit engine, planner or network: how long the engine takes meanwhile says nothing."""
     harmless = (FaultKind.KILL_ROBOT, FaultKind.STOP_ROBOT, FaultKind.KILL_DASHBOARD, FaultKind.CLOCK)
-    end_s = recovery.at_s + recovery.after_s
-    return any(
-        recovery.at_s - fault.duration_s < at_s < end_s and abs(at_s - recovery.at_s) > 0.1
+    return [
+        checks.Span(at_s, at_s + fault.duration_s)
         for fault, at_s in zip(run.injected, run.begins_s, strict=True)
         if fault.kind not in harmless
-    )
+    ]
+
+
+def _faults_of_engine(run: _Run) -> list[float]:
+    """Returns when a fault may have ended the engine, or its planner."""
+    return [
+        at_s
+        for fault, at_s in zip(run.injected, run.begins_s, strict=True)
+        if fault.target in (ENGINE, PLANNER) and fault.kind is not FaultKind.BURST
+    ]
 
 
 def _growth(run: _Run) -> dict[str, memory.Growth]:

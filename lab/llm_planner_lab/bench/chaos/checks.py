@@ -5,12 +5,13 @@ import bisect
 import itertools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
 from llm_planner.core.errors import ErrorCode
 from llm_planner.robots.model import RobotModel
+from llm_planner_lab.bench.chaos import machine
 from llm_planner_lab.bench.chaos.calls import NotFlatError, Words, flat_calls
 from llm_planner_lab.bench.chaos.goals import SCRIPT, Goal
 from llm_planner_lab.bench.chaos.journal import Line
@@ -21,7 +22,8 @@ INVARIANTS = {
     "foreign_calls": "no robot makes a call of another goal than its current one",
     "calls_not_admitted": "every call is the next one of a segment that the gate admitted for that goal",
     "ended_without_code": "every goal ends with a numbered code",
-    "false_success": "a goal that ended with NONE was carried out, call by call",
+    "false_success": "a scripted goal that ended with NONE was carried out, call by call; no segment succeeds without "
+    "its calls",
     "robots_unsafe": "the silence rule begins within 0.5 s of its time",
     "engine_late": "after a SIGKILL the engine admits segments again within its load time + 5 s",
     "processes_ended": "no process ends that no fault has ended",
@@ -34,6 +36,8 @@ SILENCE_MARGIN_S = 0.5
 EARLY_S = 0.25
 """How much earlier a robot may begin its silence steps than a journal says: a line is written after what it says."""
 ENGINE_MARGIN_S = 5.0
+ENGINE_REPLACED_S = 60.0
+"""From a fault to the birth of the next engine, at most: its planner may start again first, on a busy machine."""
 _OWNER = re.compile(r"(g\d+) ")
 
 
@@ -83,7 +87,7 @@ class RobotCheck:
         model: Its model.
         time_scale: How much faster than real time it lives.
         admitted: By goal id, the texts that its gate admitted.
-        faulted: When the robot itself was stopped, killed or starved.
+        faulted: When the robot itself was stopped, killed or starved. It counts for the process that was hit.
 
     Attributes:
         failed: Tags of the goals of which a segment failed.
@@ -102,6 +106,7 @@ class RobotCheck:
     num_segments: int = 0
     longest_starved_s: float = 0.0
     _pid: int = 0
+    _born_s: float = 0.0
     _goal: str = ""
     _is_chat: bool = False
     _is_active: bool = False
@@ -126,7 +131,8 @@ class RobotCheck:
         self._starvations = [line for line in ordered if line["kind"] == "starved"]
         for line in ordered:
             if line["pid"] != self._pid:
-                self._pid, self._goal, self._is_active, self._segment = line["pid"], "", False, None
+                self._pid, self._born_s = line["pid"], line["at_s"]
+                self._goal, self._is_active, self._segment = "", False, None
                 self._begun.clear()
             elif line["kind"] != "starved":  # written before the tick that it delayed
                 self._require_silence_kept(line["at_s"])
@@ -180,6 +186,8 @@ class RobotCheck:
     def _begin_segment(self, line: Line) -> None:
         goal, index = line["goal"], line["index"]
         self.num_segments += 1
+        if goal != self._goal:
+            self._violate("foreign_calls", f"segment {index} of {goal} was begun during {self._goal or 'no goal'}")
         if (goal, index) in self._begun:
             self._violate("segments_twice", f"segment {index} of {goal} was begun twice")
         self._begun.add((goal, index))
@@ -272,7 +280,7 @@ class RobotCheck:
         self._is_silence_kept = True  # counts once
 
     def _is_faulted(self, begin_s: float, end_s: float) -> bool:
-        return any(span.begin_s <= end_s and span.end_s >= begin_s for span in self.faulted)
+        return any(self._born_s <= span.begin_s <= end_s and span.end_s >= begin_s for span in self.faulted)
 
     def _violate(self, invariant: str, what: str) -> None:
         self.violations.append(Violation(invariant=invariant, at_s=self._last_s, what=f"{self.robot}: {what}"))
@@ -311,6 +319,7 @@ def check_goals(
 def check_success(goals: Iterable[Goal], robots: Mapping[str, RobotCheck]) -> list[Violation]:
     """Returns the scripted goals that ended with NONE and did not make exactly the calls of their plan.
 
+    A goal of a model has no plan to compare with, and is passed over.
     Where a segment failed, the plan goes on another way, and calls before it may be made again.
     """
     found = []
@@ -358,11 +367,80 @@ def recoveries(lines: Sequence[Line], ends_s: Sequence[float]) -> list[Recovery]
     found = []
     for end_s, next_s in itertools.pairwise([*sorted(ends_s), float("inf")]):
         after = [line for line in lines if end_s < line["at_s"] < next_s]
-        ready = next((line for line in after if line["kind"] == "ready"), None)
-        if ready is None:
-            continue
-        served = (line for line in after if line["kind"] == "admitted" and line["pid"] == ready["pid"])
+        load_s = {line["pid"]: line["load_s"] for line in after if line["kind"] == "ready"}
+        served = (line for line in after if line["kind"] == "admitted" and line["pid"] in load_s)
         first = next(served, None)
         if first is not None:
-            found.append(Recovery(end_s, first["at_s"] - end_s, ready["load_s"]))
+            found.append(Recovery(end_s, first["at_s"] - end_s, load_s[first["pid"]]))
     return found
+
+
+def is_disturbed(begin_s: float, end_s: float, faults: Iterable[Span]) -> bool:
+    """Returns whether a fault was in the way in a time, other than one that the time began with."""
+    return any(f.begin_s < end_s and f.end_s > begin_s and abs(f.begin_s - begin_s) > 0.1 for f in faults)
+
+
+def check_engine(
+    lines: Sequence[Line], kills_s: Sequence[float], faults: Sequence[Span], until_s: float
+) -> tuple[int, list[Violation]]:
+    """Returns how many kills of the engine can be judged, and after which of them it was not back in time.
+
+    A kill is judged if no other fault was in the way until the engine was back. If it never came back, it is late
+    wherever it then had the longest load time of all engines and the margin without a fault.
+
+    Args:
+        lines: Of the journal of the engines.
+        kills_s: When an engine was killed.
+        faults: Of engine, planner and network.
+        until_s: When nothing more was asked for.
+    """
+    longest_s = max((line["load_s"] for line in lines if line["kind"] == "ready"), default=0.0) + ENGINE_MARGIN_S
+    back = {recovery.at_s: recovery for recovery in recoveries(lines, kills_s)}
+    num_judged, found = 0, []
+    for at_s, next_s in itertools.pairwise([*sorted(kills_s), until_s]):
+        if (recovery := back.get(at_s)) is not None:
+            is_judged = not is_disturbed(at_s, at_s + recovery.after_s, faults)
+            is_late = is_judged and recovery.after_s > recovery.load_s + ENGINE_MARGIN_S
+            what = f"served after {recovery.after_s:.1f} s, load {recovery.load_s:.1f} s"
+        else:
+            begins_s = [at_s, *(fault.end_s for fault in faults if fault.end_s > at_s)]
+            quiet = (s for s in begins_s if s + longest_s < next_s and not is_disturbed(s, s + longest_s, faults))
+            is_judged = is_late = any(True for _ in quiet)
+            what = f"did not serve again, though it had {longest_s:.1f} s for it"
+        num_judged += is_judged
+        found += [Violation(invariant="engine_late", at_s=at_s, what=what)] if is_late else []
+    return num_judged, found
+
+
+def check_engine_starts(lines: Iterable[Line], faults_s: Iterable[float]) -> list[Violation]:
+    """Returns the engines that replaced one which no fault had ended: each fault explains one engine that became ready.
+
+    Args:
+        lines: Of the journal of the engines.
+        faults_s: When a fault hit engine or planner.
+    """
+    unused_s, found = sorted(faults_s), []
+    births_s = sorted(line["at_s"] - line["load_s"] for line in lines if line["kind"] == "ready")
+    for born_s in births_s[1:]:
+        reason_s = next((s for s in unused_s if born_s - ENGINE_REPLACED_S < s < born_s + 0.1), None)
+        if reason_s is None:
+            what = "an engine replaced one that no fault had ended"
+            found.append(Violation(invariant="processes_ended", at_s=born_s, what=what))
+        else:
+            unused_s.remove(reason_s)
+    return found
+
+
+def check_stop(statuses: Mapping[str, int], alive: Collection[str], now_s: float) -> list[Violation]:
+    """Returns the processes that did not end by themselves.
+
+    Args:
+        statuses: Of their exits, by name.
+        alive: Names of those that had not ended when they were told to.
+        now_s: When they had ended.
+    """
+    return [
+        Violation(invariant="hangs_at_stop", at_s=now_s, what=f"{name} had to be killed")
+        for name, status in statuses.items()
+        if name in alive and machine.had_to_be_killed(status)
+    ]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The processes of a campaign: the product's fleet, with journals in planner and robots."""
 
+import math
 import os
 import socket
 from collections.abc import Mapping, Sequence
@@ -39,9 +40,8 @@ class Processes:
     fleet: Fleet = field(init=False)
     ends: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     unexpected: list[tuple[float, str]] = field(default_factory=list)
-    lines: list[tuple[float, str]] = field(default_factory=list)
     _pids: dict[str, int] = field(default_factory=dict)
-    _blamed: dict[int, str] = field(default_factory=dict)
+    _blamed_until_s: dict[int, float] = field(default_factory=dict)
 
     def start(self, extra: Mapping[str, str]) -> None:
         """Starts all processes.
@@ -64,9 +64,9 @@ class Processes:
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
         self._pids = self.fleet.pids
 
-    def blame(self, pid: int, why: str) -> None:
-        """Notes that a fault may end a process."""
-        self._blamed[pid] = why
+    def blame(self, pid: int, until_s: float = math.inf) -> None:
+        """Notes that a fault may end a process until then."""
+        self._blamed_until_s[pid] = until_s
 
     def tend(self, now_s: float) -> None:
         """Starts again what has ended; notes what was no fault's doing.
@@ -78,8 +78,7 @@ class Processes:
             name = line.partition(" ")[0]
             pid = self._pids.get(name, 0)
             self.ends.setdefault(name, []).append((pid, now_s))
-            self.lines.append((now_s, line))
-            if pid not in self._blamed:
+            if now_s > self._blamed_until_s.get(pid, -math.inf):
                 self.unexpected.append((now_s, line))
         self._pids = self.fleet.pids
 

@@ -20,7 +20,8 @@ from llm_planner_lab.bench.chaos.schedule import Fault, FaultKind
 from llm_planner_lab.bench.chaos.workload import Workload
 
 GRACE_S = 2.0  # after which a process that went on has dealt with what it missed
-RESTART_S = 60.0  # in which a process that was ended is no robot to be asked
+RESTART_S = 60.0  # in which a process that was ended is no robot to be asked, unless it is back sooner
+STARVED_S = 10.0  # in which a process that may allocate again ends, if it does
 
 
 @dataclass(slots=True, kw_only=True)
@@ -129,11 +130,12 @@ class Injector:
         size_mb = None if pid is None else machine.address_space_mb(pid)
         if pid is None or size_mb is None:
             return None
-        self._hit(fault, pid, RESTART_S)
+        self._hit(fault, pid, fault.duration_s + STARVED_S)
         limit = int((size_mb + fault.amount) * 2**20)
         resource.prlimit(pid, resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
 
         def restore() -> None:
+            self.processes.blame(pid, time.monotonic() + STARVED_S)
             if machine.is_alive(pid):
                 unlimited = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
                 resource.prlimit(pid, resource.RLIMIT_AS, unlimited)
@@ -142,7 +144,7 @@ class Injector:
 
     def _fill_disk(self) -> Callable[[], None]:
         if (recorder := self.processes.pid(RECORDER)) is not None:
-            self.processes.blame(recorder, "it says that the disk is full, and ends")
+            self.processes.blame(recorder)  # it says that the disk is full, and ends
         path = self.directory / "disk" / "ballast"
         with path.open("wb", buffering=0) as file:
             try:
@@ -161,7 +163,7 @@ class Injector:
         self.workload.counts["malformed"] += self.hostile.send(rng, number, likely)
 
     def _hit(self, fault: Fault, pid: int, for_s: float) -> None:
-        self.processes.blame(pid, fault.kind.value)
+        self.processes.blame(pid)
         if fault.target not in (ENGINE, PLANNER, WORLD, DASHBOARD):
             self._span(fault.target, for_s)
 

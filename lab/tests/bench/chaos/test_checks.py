@@ -4,7 +4,16 @@
 import pytest
 
 from llm_planner.robots.library import RobotLibrary
-from llm_planner_lab.bench.chaos.checks import RobotCheck, Span, check_goals, check_success, recoveries
+from llm_planner_lab.bench.chaos.checks import (
+    RobotCheck,
+    Span,
+    check_engine,
+    check_engine_starts,
+    check_goals,
+    check_stop,
+    check_success,
+    recoveries,
+)
 from llm_planner_lab.bench.chaos.goals import SCRIPT, Goal
 
 TELLO = RobotLibrary().get("tello")
@@ -98,6 +107,13 @@ def test_a_segment_of_the_goal_before_is_foreign_though_its_gate_admitted_it():
     assert broken(*lines, until_s=0.1 * len(lines)) == {"foreign_calls", "false_success"}
 
 
+@pytest.mark.parametrize("instructions", [("turn right", "stop"), (f"{SCRIPT}l('g1 begins');", f"{SCRIPT}mf(20);")])
+def test_a_segment_that_is_begun_after_another_goal_has_begun_is_foreign_whatever_the_goals_were_told(instructions):
+    old, new = ({"kind": "asked", "goal": g, "instruction": text} for g, text in zip("ab", instructions, strict=True))
+    lines = (old, begun(), new, begun("b"), *carried_out(1, CALLS[1]))
+    assert broken(*lines, until_s=0.1 * len(lines)) == {"foreign_calls"}
+
+
 def test_a_halted_segment_needs_no_more_calls_and_a_new_process_begins_again():
     halted = (asked(), begun(), received(2), report("STARTED", 2), call(CALLS[2]), report("FAILED", 2))
     again = [{**line, "pid": 2} for line in halted]
@@ -124,6 +140,20 @@ def test_silence_counts_from_the_last_sign_of_life_and_not_while_a_segment_runs(
     assert broken(begun()) == {"robots_unsafe"}
     assert broken(begun(), faulted=[Span(2.0, 3.0)]) == set()
     assert broken(begun(), {"kind": "inactive", "goal": "a"}) == set()
+
+
+@pytest.mark.parametrize(("killed_s", "is_broken"), [(9.5, True), (11.0, False)])  # a process before, this process
+def test_a_fault_excuses_the_process_of_a_robot_that_it_hit_and_not_the_next(killed_s, is_broken):
+    lines = [
+        {"kind": "started", "at_s": 9.0, "pid": 1},
+        {"kind": "started", "at_s": 10.0, "pid": 2},
+        {"kind": "begin", "goal": "a", "is_chat": False, "at_s": 10.5, "pid": 2},
+    ]
+    found = RobotCheck(
+        robot="drone_1", model=TELLO, time_scale=1.0, admitted={}, faulted=[Span(killed_s, killed_s + 60)]
+    )
+    found.follow(lines, 30.0)
+    assert [v.invariant for v in found.violations] == ["robots_unsafe"] * is_broken
 
 
 def goal(**fields):
@@ -178,7 +208,76 @@ def test_an_engine_is_back_when_a_new_process_admits_a_segment():
     (back,) = recoveries(lines, [10.0])
     assert (back.after_s, back.load_s) == (4.5, 3.5)
     assert len(recoveries(lines, [10.0, 12.0])) == 1  # killed again before it was back
-    assert recoveries(lines, []) == recoveries(lines, [20.0]) == []
+    assert recoveries(lines, []) == recoveries(lines, [20.0]) == []  # not in this journal: see check_engine
+    again = [{**line, "pid": 3, "at_s": line["at_s"] + 1.0} for line in lines[2:]]
+    (back,) = recoveries([*lines[:3], *again], [10.0])  # the second has ended before it admitted anything
+    assert back.after_s == 5.5
+
+
+READY = {"kind": "ready", "at_s": 4.0, "pid": 1, "load_s": 3.0}
+BACK = ({**READY, "at_s": 14.0, "pid": 2}, {"kind": "admitted", "at_s": 14.5, "pid": 2})
+LATE = (BACK[0], {**BACK[1], "at_s": 18.5})
+NEVER = ()
+
+
+@pytest.mark.parametrize(
+    ("lines", "faults", "until_s", "num_judged", "is_late"),
+    [
+        (BACK, [], 60.0, 1, False),
+        (LATE, [], 60.0, 1, True),
+        (LATE, [Span(12.0, 12.0)], 60.0, 0, False),
+        (NEVER, [], 60.0, 1, True),
+        (BACK[:1], [], 60.0, 1, True),
+        (NEVER, [], 17.0, 0, False),  # it has 8 s
+        (NEVER, [Span(12.0, 13.0)], 20.0, 0, False),
+        (NEVER, [Span(12.0, 13.0)], 60.0, 1, True),  # 8 s without a fault came later
+        (NEVER, [Span(s, s + 1.0) for s in range(12, 60, 6)], 60.0, 0, False),
+        (NEVER, [Span(9.0, 20.0)], 25.0, 0, False),
+    ],
+)
+def test_a_killed_engine_is_back_in_time_unless_other_faults_are_in_the_way(
+    lines, faults, until_s, num_judged, is_late
+):
+    own = Span(10.001, 10.001)
+    judged, found = check_engine([READY, *lines], [10.0], [own, *faults], until_s)
+    assert judged == num_judged
+    assert [v.invariant for v in found] == ["engine_late"] * is_late
+
+
+def test_of_two_kills_the_first_is_not_judged_if_it_left_no_time():
+    assert check_engine([READY, *BACK], [8.0, 10.0], [Span(8.0, 8.0), Span(10.0, 10.0)], 60.0) == (1, [])
+    assert check_engine([READY], [], [], 60.0) == (0, [])
+
+
+@pytest.mark.parametrize(
+    ("faults_s", "born_s", "num_broken"),
+    [
+        ([], [], 0),
+        ([10.0], [10.02], 0),
+        ([10.0], [9.99], 0),  # a fault is noted after it was done
+        ([10.0], [30.0], 0),  # its planner started again first
+        ([], [10.0], 1),
+        ([10.0], [10.1, 12.0], 1),
+        ([10.0, 11.0], [10.1, 12.0], 0),
+        ([10.0], [200.0], 1),
+    ],
+)
+def test_an_engine_that_replaces_one_needs_a_fault_of_its_own(faults_s, born_s, num_broken):
+    lines = [READY, *({**READY, "at_s": s + READY["load_s"], "pid": n} for n, s in enumerate(born_s, 2))]
+    assert [v.invariant for v in check_engine_starts(lines, faults_s)] == ["processes_ended"] * num_broken
+
+
+@pytest.mark.parametrize(
+    ("alive", "hung"),
+    [
+        ({"drone_1", "drone_12", "arm_1"}, ["drone_1 had to be killed", "drone_12 had to be killed"]),
+        ({"drone_1", "arm_1"}, ["drone_1 had to be killed"]),  # a fault has killed the other, and it is not back yet
+        (set(), []),
+    ],
+)
+def test_whatever_was_alive_must_end_by_itself(alive, hung):
+    found = check_stop({"drone_1": -9, "drone_12": -14, "arm_1": 0}, alive, 7.0)
+    assert [(v.invariant, v.what) for v in found] == [("hangs_at_stop", what) for what in hung]
 
 
 def test_a_robot_without_a_processor_has_more_time_and_one_that_is_early_is_in_time():

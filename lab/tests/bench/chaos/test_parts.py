@@ -3,19 +3,30 @@
 
 import json
 
+import pytest
+
 from llm_planner_lab.bench.chaos.checks import INVARIANTS
-from llm_planner_lab.bench.chaos.parts import with_other_parts
+from llm_planner_lab.bench.chaos.parts import judged, with_other_parts
 from llm_planner_lab.reports import write_report
 
 SETUP = {"commit": "abc", "seed": 4, "seconds": 60.0, "drones": 2, "arms": 1, "time_scale": 5.0, "backend": "fake"}
 SETUP |= {"sim": "kinematic", "every_s": 4.0, "is_soak": False, "processors": 2, "load": 3.0}
-GOALS = {"ended": 90, "codes": {"NONE": 90}, "burst_codes": {"NONE": 10}, "emergencies": 3, "cancels": 2}
+GOALS = {
+    "accepted": 95,
+    "burst": 12,
+    "ended": 90,
+    "codes": {"NONE": 90},
+    "burst_codes": {"NONE": 10},
+    "emergencies": 3,
+    "cancels": 2,
+}
 GOALS |= {"segments": 400, "calls": 500, "malformed_messages": 7}
 CAMPAIGN = {
     "setup": SETUP,
     "goals": GOALS,
     "faults": {"kill-engine": 3, "missed": 1},
-    "figures": {"silence_rule_late_s": {"n": 4, "median": 0.01, "most": 0.2}, "fleet_ready_s": 3.0},
+    "figures": {"silence_rule_late_s": {"n": 4, "median": 0.01, "most": 0.2}, "fleet_ready_s": 3.0}
+    | {"engine_kills_judged": 2},
     "invariants": dict.fromkeys(INVARIANTS, 0) | {"goals_lost": 1},
     "examples": [{"invariant": "goals_lost", "at_s": 3.0, "fault": 2, "what": "g7 has no outcome"}],
     "memory": {"planner": {"mean_mb": 100.0, "mb_per_h": 0.5, "interval_mb_per_h": 0.2}},
@@ -45,3 +56,33 @@ def test_every_way_to_run_has_its_part(tmp_path):
     assert "- `goals_lost`, fault 2: g7 has no outcome" in text
     assert "| planner | 100.0 | +0.50 ± 0.20 | +0.50 ± 0.20 |" in text
     assert "started and stopped 9 times" in text
+    assert "within its load time + 5 s | 2 | 0 |" in text
+    assert "outcome within the bound | 107 | 1 |" in text
+    assert "arlier checks" not in text
+
+
+EARLIER = {key: value for key, value in CAMPAIGN["figures"].items() if key != "engine_kills_judged"}
+UNDISTURBED = {"engine_killed_beyond_load_undisturbed_s": {"n": 3, "median": 1.0, "most": 2.0}}
+
+
+@pytest.mark.parametrize(
+    ("backend", "figures", "missing", "num_kills"),
+    [
+        ("fake", CAMPAIGN["figures"], set(), 2),
+        ("torch", CAMPAIGN["figures"], {"false_success"}, 2),
+        ("fake", EARLIER | UNDISTURBED, set(), 3),
+        ("torch", EARLIER, {"foreign_calls", "false_success", "engine_late"}, None),
+        ("fake", EARLIER | {"silence_rule_late_s": None}, {"engine_late", "robots_unsafe"}, None),
+    ],
+)
+def test_what_was_not_judged_is_no_zero(tmp_path, backend, figures, missing, num_kills):
+    part = {**CAMPAIGN, "setup": {**SETUP, "backend": backend}, "figures": figures}
+    cases = judged(part)
+    assert set(INVARIANTS) - set(cases) == missing | {"memory_growth"}
+    assert cases.get("engine_late") == num_kills
+    page = tmp_path / "chaos.md"
+    write_report("chaos", with_other_parts(part, None), None, page)
+    text = page.read_text()
+    for invariant in missing:
+        assert f"| `{invariant}` | {INVARIANTS[invariant]} | - | - |" in text
+    assert ("Earlier checks." in text) == ("engine_kills_judged" not in figures)
