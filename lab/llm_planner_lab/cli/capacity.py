@@ -96,21 +96,30 @@ def predict(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Predict the throughput of a server, with a 90 % interval and how far to trust it."""
+    """Predict the throughput of a server, with a 90 % interval and how far to trust it.
+
+    It counts the tokens of prompts and responses, as the table does, over the time of the whole batch.
+    """
+    from llm_planner.prediction.throughput.catalogue import SINGLE_SEQUENCE, load_catalogue
+    from llm_planner.prediction.throughput.server_profile import num_at_once
     from llm_planner_lab.training.capacity.methods import load_model
 
     combination = Combination(hardware, devices, framework, llm)
     throughput = load_model(using)
     throughput.require_known(combination)
-    (estimate,) = throughput.estimates([(combination, Workload(input_tokens, output_tokens, batch))])
+    workload, catalogue = Workload(input_tokens, output_tokens, batch), load_catalogue()
+    at_once = num_at_once(catalogue, combination, workload) if catalogue.lists(combination) else batch
+    (estimate,) = throughput.estimates([(combination, workload)])
     if as_json:
         print_json(estimate)
         return
     console.print(f"{combination}, {batch} x ({input_tokens} + {output_tokens}) tokens", markup=False)
     console.print(
-        f"{estimate.tokens_per_s:.4g} tokens/s, 90 % interval {estimate.low_tokens_per_s:.4g} to "
+        f"{estimate.tokens_per_s:.4g} tokens/s, prompts included, 90 % interval {estimate.low_tokens_per_s:.4g} to "
         f"{estimate.high_tokens_per_s:.4g}; median error {estimate.predicted_error:.1%}, "
         f"confidence {estimate.confidence:.2f}"
     )
+    if batch > at_once and framework not in SINGLE_SEQUENCE:
+        console.print(f"memory holds {at_once} such sequences at once: the others wait until there is room")
     if not estimate.is_seen:
         console.print("this combination was never measured: measure it with llm-planner profile --table, and fit again")

@@ -23,14 +23,17 @@ def plan(
     using: Annotated[
         Path | None, typer.Option("--using", help="File of `capacity fit`. Default: the shipped one.")
     ] = None,
-    duration: Annotated[float, typer.Option(min=10.0, help="Seconds of the fleet's work to simulate.")] = 300.0,
+    duration: Annotated[
+        float, typer.Option(min=10.0, help="Seconds of the fleet's work to simulate, at least.")
+    ] = 300.0,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
     """Plan servers and batch limit for a fleet, with an interval, by simulation; some minutes.
 
     Each robot does the tasks of TimelyLLM's traces for its model, with pauses between. One server with its share of the
-    robots runs in virtual time with the planner's own scheduler; the closed form only says where to begin. The interval
+    robots runs in virtual time with the planner's own scheduler, for 2,000 requests (or 10,000 s, if that takes longer
+    and --duration does not ask for more); the closed form only says where to begin. The interval
     is that of the throughput: how many servers would do if it is at the fast or slow end, and what the chosen ones make
     of that.
     """
@@ -57,9 +60,10 @@ def plan(
         f"batch limit {decision.max_num_seqs}, for {robots}: {found.requests_per_s:.3g} requests/s",
         markup=False,
     )
-    table = Table("throughput", "simulated utility", f"within {slo:g} s", "mean response")
+    table = Table("throughput", "simulated utility", f"within {slo:g} s", "mean response", "requests")
     for name, seen in found.at.items():
-        table.add_row(name, f"{seen.utility:.3f}", f"{seen.share_in_slo:.1%}", f"{seen.mean_response_s:.3f} s")
+        figures = (f"{seen.utility:.3f}", f"{seen.share_in_slo:.1%}", f"{seen.mean_response_s:.3f} s")
+        table.add_row(name, *figures, str(seen.num_requests))
     console.print(table)
     warning = "" if found.is_seen else "; this combination was never measured: measure it before you buy"
     console.print(f"confidence in the throughput {found.confidence:.2f}{warning}")

@@ -27,6 +27,25 @@ def test_a_known_one_is_predicted():
     assert "tokens/s" in result.output
 
 
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--input", "1000000", "--output", "1000000", "--batch", "1000000000"], "there is room for 152128 tokens"),
+        (["--model", "meta-llama/Meta-Llama-3-70B"], "its weights take 141 GB; give more --devices"),
+    ],
+)
+def test_what_memory_cannot_hold_is_not_predicted(arguments, why):
+    result = CliRunner().invoke(app, ["predict", *A100, *arguments])
+    assert result.exit_code
+    assert why in str(result.exception)
+
+
+def test_sequences_that_wait_for_memory_are_told():
+    result = CliRunner().invoke(app, ["predict", *A100, "--batch", "256"])
+    assert "memory holds 148 such sequences at once" in result.output
+    assert "memory holds" not in CliRunner().invoke(app, ["predict", *A100, "--batch", "64"]).output
+
+
 def test_a_model_is_not_judged_by_the_table_it_was_fitted_to():
     result = CliRunner().invoke(app, ["evaluate"])
     assert result.exit_code == 2

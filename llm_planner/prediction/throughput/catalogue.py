@@ -12,12 +12,15 @@ from pydantic import TypeAdapter, ValidationError
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
 from llm_planner.documents import DocumentError, json_of, read_yaml
+from llm_planner.prediction.throughput.table import Combination
 from llm_planner.robots.record import Record, require
 
 BYTES_PER_PARAMETER = 2
 USABLE_MEMORY = 0.9
 SINGLE_SEQUENCE = ("llama.cpp",)
 """Frameworks whose batch size counts the prompt tokens of one sequence."""
+PREFILL_EFFICIENCY = 0.4
+"""Share of the peak rate that computing prompts reaches: tables of whole runs do not tell it apart."""
 STEP_S = 0.002
 """What a step takes besides reading and computing, roughly."""
 
@@ -68,6 +71,15 @@ class Catalogue(Record):
         """Returns what is published; for a model that is not listed, the geometric mean of those that are."""
         return self.models.get(name) or ModelSize(**_means(self.models.values()))
 
+    def lists(self, combination: Combination) -> bool:
+        """Returns whether both device and model are listed."""
+        return combination.hardware in self.devices and combination.model in self.models
+
+    def roofline(self, combination: Combination) -> "Roofline":
+        """Returns what a combination's memory and peak rates allow."""
+        device, size = self.device(combination.hardware), self.model(combination.model)
+        return Roofline(device, size, combination.num_devices)
+
     def to_document(self) -> dict[str, Any]:
         """Returns what ``catalogue_of`` reads."""
         return {
@@ -100,6 +112,11 @@ class Roofline:
         return USABLE_MEMORY * memory - 1e9 * BYTES_PER_PARAMETER * self.model.parameters_b
 
     @property
+    def token_s(self) -> float:
+        """What computing one token takes at the peak rate."""
+        return 2e9 * self.model.active_b / (1e12 * self.device.tflops * self.num_devices)
+
+    @property
     def _cache_bytes(self) -> float:
         return max(self.free_bytes, 0.05e9 * self.device.memory_gb * self.num_devices)
 
@@ -111,8 +128,7 @@ class Roofline:
         touched_b = min(size.parameters_b, size.active_b * min(at_once, 4.0))  # a batch meets more experts
         step_bytes = 1e9 * BYTES_PER_PARAMETER * touched_b + at_once * kv_bytes * 1.5 * length_tokens
         decode_s = length_tokens * (step_bytes / bandwidth) * (num_seqs / at_once)
-        operations = 2 * 1e9 * size.active_b * num_seqs * length_tokens
-        prefill_s = operations / (1e12 * self.device.tflops * self.num_devices)
+        prefill_s = num_seqs * length_tokens * self.token_s
         return 2 * num_seqs * length_tokens / (decode_s + prefill_s + STEP_S * length_tokens)
 
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from llm_planner.prediction.throughput.catalogue import PREFILL_EFFICIENCY
 from llm_planner.prediction.throughput.error_scale import ErrorScale, Familiarity
 from llm_planner.prediction.throughput.estimate import Estimate
 from llm_planner.prediction.throughput.kernel import Kernel
@@ -70,8 +71,9 @@ class KernelModel:
         """Returns what to expect of a workload.
 
         The tables know prompts and responses of one length only. Others are answered by the length with the same mean
-        context while decoding, and trusted less, the further apart the two are. Deviation: the share of the prompts
-        is not known from such tables.
+        context while decoding, and trusted less, the further apart the two are. Prompt tokens beyond the number of
+        output tokens take what computing takes: at the peak rate at the fast end, else at ``PREFILL_EFFICIENCY`` of
+        it. Deviation: the share of the prompts is not known from such tables.
         """
         length = (2 * workload.input_tokens + workload.output_tokens) / 3
         covariances = self._covariances(combination, length, workload.batch_size)
@@ -83,13 +85,13 @@ class KernelModel:
         typical = scale.typical(combination, deviation)
         unequal = abs(math.log(workload.input_tokens / workload.output_tokens))
         typical = math.hypot(typical, 0.1 * unequal)
-        # Per output token it takes what it takes at that length; the prompt's tokens count as well.
-        log_throughput += math.log((workload.input_tokens + workload.output_tokens) / (2 * workload.output_tokens))
         reach = typical * scale.reach
+        token_s = self.encoder.catalogue.roofline(combination).token_s
+        tokens_per_s = _whole(math.exp(log_throughput), workload, token_s / PREFILL_EFFICIENCY)
         return Estimate(
-            tokens_per_s=math.exp(log_throughput),
-            low_tokens_per_s=math.exp(log_throughput - reach),
-            high_tokens_per_s=math.exp(log_throughput + reach),
+            tokens_per_s=tokens_per_s,
+            low_tokens_per_s=tokens_per_s * math.exp(-reach),
+            high_tokens_per_s=_whole(math.exp(log_throughput + reach), workload, token_s),
             predicted_error=math.expm1(min(typical, 10.0)),
             confidence=scale.chance_within(math.log1p(CLOSE), typical),
             is_seen=familiarity is Familiarity.SEEN,
@@ -132,6 +134,13 @@ class KernelModel:
         points = self.posterior.points[near]
         among = self.kernel.between(points, points)
         return variance_left(self.kernel.variance, covariances[near], among, self.posterior.noise[near])
+
+
+def _whole(tokens_per_s: float, workload: Workload, prompt_token_s: float) -> float:
+    """Returns the throughput of a workload, prompts included, given that of equal lengths with its mean context."""
+    num_input, num_output, _ = workload
+    more_s = max(0, num_input - num_output) * prompt_token_s  # the other prompt tokens count in ``tokens_per_s``
+    return (num_input + num_output) / (2 * num_output / tokens_per_s + more_s)
 
 
 def variance_left(

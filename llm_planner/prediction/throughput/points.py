@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_planner.prediction.throughput.catalogue import SINGLE_SEQUENCE, Catalogue, Roofline
+from llm_planner.prediction.throughput.catalogue import SINGLE_SEQUENCE, Catalogue
 from llm_planner.prediction.throughput.table import Combination, Workload
 
 Floats = NDArray[np.float32]
@@ -73,9 +73,8 @@ class Encoder:
 
     def varying(self, combination: Combination, length_tokens: float, batch_size: float) -> Floats:
         """Returns the columns VARYING of a workload with prompts and responses of one length."""
-        hardware, num_devices, framework, model = combination
-        roofline = Roofline(self.catalogue.device(hardware), self.catalogue.model(model), num_devices)
-        num_seqs = 1.0 if framework in SINGLE_SEQUENCE else batch_size
+        roofline = self.catalogue.roofline(combination)
+        num_seqs = 1.0 if combination.framework in SINGLE_SEQUENCE else batch_size
         pressure = roofline.memory_pressure(length_tokens, batch_size)
         return np.array(
             [

@@ -7,7 +7,7 @@ import numpy as np
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.prediction.profile import DecodeCost, EngineProfile, MoveCost, PrefillCost
-from llm_planner.prediction.throughput.catalogue import SINGLE_SEQUENCE, Catalogue, Roofline
+from llm_planner.prediction.throughput.catalogue import PREFILL_EFFICIENCY, SINGLE_SEQUENCE, Catalogue
 from llm_planner.prediction.throughput.estimate import Estimate
 from llm_planner.prediction.throughput.kernel_model import KernelModel
 from llm_planner.prediction.throughput.table import Combination, Workload
@@ -15,8 +15,6 @@ from llm_planner.robots.timing import Parameter, Source
 
 LENGTHS = (128, 256, 512, 1024)
 BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64)
-PREFILL_EFFICIENCY = 0.4
-"""Share of the peak rate that computing prompts reaches: tables of whole runs do not tell it apart."""
 BLOCK_SIZE = 16
 MOST_BLOCKS = 1_000_000
 MAX_MODEL_LEN = 4096
@@ -68,7 +66,7 @@ def server_profile(model: KernelModel, combination: Combination, end: End = midd
             "choose another framework",
         )
     catalogue = model.encoder.catalogue
-    prompt_token_s = _prompt_token_s(catalogue, combination)
+    prompt_token_s = catalogue.roofline(combination).token_s / PREFILL_EFFICIENCY
     points = [(length, batch) for length in LENGTHS for batch in BATCH_SIZES]
     estimates = model.estimates([(combination, Workload(length, length, batch)) for length, batch in points])
     totals_s = np.array([2 * n * b / end(e) for (n, b), e in zip(points, estimates, strict=True)])
@@ -103,8 +101,8 @@ def num_kv_blocks(catalogue: Catalogue, combination: Combination) -> int:
     Raises:
         PlannerError: INVALID_CONFIG if the weights alone do not fit.
     """
-    size, device = catalogue.model(combination.model), catalogue.device(combination.hardware)
-    roofline = Roofline(device, size, combination.num_devices)
+    roofline = catalogue.roofline(combination)
+    size = roofline.model
     if roofline.free_bytes <= 0:
         raise PlannerError(
             ErrorCode.INVALID_CONFIG,
@@ -114,10 +112,22 @@ def num_kv_blocks(catalogue: Catalogue, combination: Combination) -> int:
     return max(1, min(MOST_BLOCKS, int(roofline.free_bytes / (size.kv_bytes_per_token * BLOCK_SIZE))))
 
 
-def _prompt_token_s(catalogue: Catalogue, combination: Combination) -> float:
-    size, device = catalogue.model(combination.model), catalogue.device(combination.hardware)
-    operations_per_s = 1e12 * device.tflops * combination.num_devices * PREFILL_EFFICIENCY
-    return 2e9 * size.active_b / operations_per_s
+def num_at_once(catalogue: Catalogue, combination: Combination, workload: Workload) -> int:
+    """Returns how many sequences of a workload memory holds at once.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if it does not hold even one.
+    """
+    length = workload.input_tokens + workload.output_tokens
+    room = num_kv_blocks(catalogue, combination) * BLOCK_SIZE
+    if length > room:
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG,
+            f"a sequence of {workload.input_tokens} + {workload.output_tokens} tokens does not fit on "
+            f"{combination.num_devices} x {combination.hardware}: next to the weights of {combination.model} there is "
+            f"room for {room} tokens; give shorter ones or more --devices",
+        )
+    return room // length
 
 
 def _assumed(value: float) -> Parameter:

@@ -29,6 +29,7 @@ OVERLOADED = (BOTH, OURS, OURS_URGENT)
 OVERLOAD_PER_S = 0.3
 ONLINE = (BASELINE, TOKEN_BUDGET, BOTH, VLLM_TODAY, OURS, OURS_URGENT)
 URGENT_SHARE = 0.125
+OUTPUT_TOKENS = (256, 1024)
 WINDOW_S = 10.0
 SAMPLE_S = 2.0
 
@@ -58,7 +59,10 @@ TARGETS = (Targets(ttft_s=10.0, itl_s=0.2), Targets(ttft_s=5.0, itl_s=0.15), Tar
 def draw_online(
     rng: random.Random, *, rate_per_s: float = 0.1, num_requests: int = 128, urgent_share: float = 0.0
 ) -> list[PipelineRequest]:
-    """Returns the paper's online workload: prompts of 512 to 2,048 tokens, outputs of 256 to 1,024, both uniform."""
+    """Returns the paper's online workload: prompts of 512 to 2,048 tokens, outputs of 256 to 1,024, both uniform.
+
+    A scheduler knows of an output what its client would ask for: the most tokens, not how many come.
+    """
     requests = []
     now_s = 0.0
     for number in range(num_requests):
@@ -68,7 +72,8 @@ def draw_online(
                 request_id=number,
                 arrival_s=now_s,
                 num_prompt_tokens=rng.randint(512, 2048),
-                num_output_tokens=rng.randint(256, 1024),
+                num_output_tokens=rng.randint(*OUTPUT_TOKENS),
+                max_output_tokens=max(OUTPUT_TOKENS),
                 time_utility=URGENT if rng.random() < urgent_share else NORMAL,
             )
         )

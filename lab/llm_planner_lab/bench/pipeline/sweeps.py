@@ -42,7 +42,10 @@ def run_sweeps(profile: PipelineProfile, on_progress: Callable[[str], None]) -> 
 
 
 def skewed_lengths(workload: Workload, sigma: float, seed: int = 1) -> list[PipelineRequest]:
-    """Returns a workload whose lengths are log-normal with the means of ``workload``; ``sigma`` 0 makes them equal."""
+    """Returns a workload whose lengths are log-normal with the means of ``workload``; ``sigma`` 0 makes them equal.
+
+    A scheduler knows equal lengths, as all clients ask for the same; of others it knows the limit, ``MOST_TOKENS``.
+    """
     rng = random.Random(seed)
 
     def length(mean: int) -> int:
@@ -54,6 +57,7 @@ def skewed_lengths(workload: Workload, sigma: float, seed: int = 1) -> list[Pipe
             request_id=number,
             num_prompt_tokens=length(workload.num_prompt_tokens),
             num_output_tokens=length(workload.num_output_tokens),
+            max_output_tokens=MOST_TOKENS if sigma else workload.num_output_tokens,
         )
         for number in range(workload.num_requests)
     ]

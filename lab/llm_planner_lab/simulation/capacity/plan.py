@@ -14,7 +14,7 @@ from llm_planner.prediction.throughput.kernel_model import KernelModel
 from llm_planner.prediction.throughput.server_profile import fast, middle, server_profile, slow
 from llm_planner.prediction.throughput.table import Combination, Workload
 from llm_planner_lab.simulation.capacity.fleet import demands, fleet_trace
-from llm_planner_lab.simulation.capacity.saturation import Checked, Server, checked
+from llm_planner_lab.simulation.capacity.saturation import Checked, Server, checked, enough_s
 from llm_planner_lab.simulation.script import ScriptLibrary
 from llm_planner_lab.simulation.workload import STATIC_TOKENS
 
@@ -79,11 +79,21 @@ def plan_capacity(
 ) -> CapacityPlan:
     """Returns the fewest servers that keep the objective in the simulation, and the smallest batch limit that does.
 
+    Args:
+        model: Predicts throughput.
+        combination: The server.
+        fleet: That the servers share.
+        objective: What is good enough.
+        scripts: Compiles plans.
+        seed: Of the traces.
+        duration_s: Of the traces, at least: they are as much longer as ``NUM_REQUESTS`` take.
+
     Raises:
         PlannerError: INVALID_CONFIG for names that exist nowhere, or if not even a server for each robot keeps the
             objective, with what it keeps.
     """
-    load = demands(fleet_trace(fleet, seed, duration_s, scripts.robots), scripts)
+    seconds = max(duration_s, enough_s(fleet, scripts.robots))
+    load = demands(fleet_trace(fleet, seed, seconds, scripts.robots), scripts)
     trials = {
         name: Trial(server_profile(model, combination, end), fleet, load, objective, scripts, seed, duration_s)
         for name, end in ENDS.items()
@@ -114,12 +124,12 @@ class Trial:
 
     Args:
         profile: Of the engine.
-        fleet: That the servers share: one of them gets the largest share, if robots do not divide.
+        fleet: That the servers share: the one with the largest share counts, if robots do not divide.
         load: What the fleet demands.
         objective: What is good enough.
         scripts: Compiles plans.
         seed: Of the traces.
-        duration_s: Of the traces.
+        duration_s: Of the traces, at least.
     """
 
     def __init__(
@@ -134,8 +144,9 @@ class Trial:
     ) -> None:
         self._profile, self._load, self.objective = served(profile), load, objective
         self._fleet, self._scripts, self._seed, self._duration_s = fleet, scripts, seed, duration_s
-        self._known: dict[tuple[tuple[int, ...], int], Checked] = {}
-        self.most = max(fleet.values())
+        self._known: dict[tuple[tuple[tuple[str, int], ...], int], Checked] = {}
+        self.most = sum(fleet.values())
+        self.largest_limit = _limits(self._profile)[-1]
 
     def start(self) -> int:
         """Returns the number of servers that the closed form would take."""
@@ -162,20 +173,23 @@ class Trial:
         return Decision(num_servers=high, max_num_seqs=limit, checked=self.check(high, limit))
 
     def check(self, num_servers: int, max_num_seqs: int) -> Checked:
-        """Returns what one of ``num_servers`` servers makes of its share."""
+        """Returns what one of ``num_servers`` servers makes of its share; the one that keeps the objective worst."""
         share = {name: -(-count // num_servers) for name, count in self._fleet.items()}
-        key = (tuple(share.values()), max_num_seqs)
+        shares = [{name: 1} for name in share] if num_servers >= self.most else [share]
+        return min((self._of_share(share, max_num_seqs) for share in shares), key=lambda found: found.share_in_slo)
+
+    def _of_share(self, share: Fleet, max_num_seqs: int) -> Checked:
+        key = (tuple(share.items()), max_num_seqs)
         if key not in self._known:
-            server = Server(
-                profile=self._profile, scheduler=SchedulerConfig(max_num_seqs=max_num_seqs), scripts=self._scripts
-            )
-            requests = server.requests(share, (self._seed,), self._duration_s)
-            self._known[key] = checked(requests, self.objective.slo_s)
+            limits = SchedulerConfig(max_num_seqs=max_num_seqs)
+            server = Server(profile=self._profile, scheduler=limits, scripts=self._scripts)
+            duration_s = max(self._duration_s, enough_s(share, self._scripts.robots))
+            self._known[key] = checked(server.requests(share, (self._seed,), duration_s), self.objective.slo_s)
         return self._known[key]
 
     def _is_kept(self, num_servers: int) -> bool:
         """Returns whether the largest batch limit keeps the objective; a larger one is never far behind a smaller."""
-        return self._keeps(num_servers, _limits(self._profile)[-1])
+        return self._keeps(num_servers, self.largest_limit)
 
     def _keeps(self, num_servers: int, max_num_seqs: int) -> bool:
         fewer = [demand.scaled(1.0 / (SURE * num_servers)) for demand in self._load]
@@ -222,10 +236,11 @@ def _limits(profile: EngineProfile) -> Sequence[int]:
 
 
 def _unattainable(trial: Trial, combination: Combination) -> PlannerError:
-    alone, objective = trial.check(trial.most, BATCH_LIMITS[0]), trial.objective
+    alone, objective = trial.check(trial.most, trial.largest_limit), trial.objective
     return PlannerError(
         ErrorCode.INVALID_CONFIG,
-        f"{combination} alone answers {alone.share_in_slo:.0%} of the requests within {objective.slo_s:g} s, "
-        f"{alone.mean_response_s:.3g} s on the mean, however many servers there are; "
-        f"{objective.share:.0%} are asked for: give a longer --slo, a faster device or a smaller model",
+        f"even with a server for each robot and a batch limit of {trial.largest_limit}, {combination} answers "
+        f"{alone.share_in_slo:.0%} of {alone.num_requests} requests within {objective.slo_s:g} s, "
+        f"{alone.mean_response_s:.3g} s on the mean; {objective.share:.0%} are asked for: "
+        "give a longer --slo, a faster device or a smaller model",
     )

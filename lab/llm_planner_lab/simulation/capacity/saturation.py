@@ -81,7 +81,7 @@ class Server:
         """Returns what came of every request of a fleet; by default of enough seconds for ``NUM_REQUESTS``."""
         found: list[RequestRecord] = []
         for seed in seeds:
-            seconds = duration_s or self._duration_s(fleet)
+            seconds = duration_s or enough_s(fleet, self.scripts.robots)
             asked = self.asked or partial(fleet_trace, robots=self.scripts.robots)
             trace = asked(fleet, seed, seconds)
             config = SimulationConfig(profile=served(self.profile), scheduler=self.scheduler)
@@ -108,10 +108,12 @@ class Server:
 
         return most(is_kept, 1, MOST_ROBOTS)
 
-    def _duration_s(self, fleet: Fleet) -> float:
-        sample = fleet_trace(times(fleet, 4), 0, LEAST_S, self.scripts.robots)
-        per_s = max(1, len(sample.requests)) / (4 * LEAST_S)
-        return min(MOST_S, max(LEAST_S, NUM_REQUESTS / per_s))
+
+def enough_s(fleet: Fleet, robots: RobotLibrary) -> float:
+    """Returns for how long a fleet must be simulated for ``NUM_REQUESTS``, within ``LEAST_S`` and ``MOST_S``."""
+    sample = fleet_trace(times(fleet, 4), 0, LEAST_S, robots)
+    per_s = max(1, len(sample.requests)) / (4 * LEAST_S)
+    return min(MOST_S, max(LEAST_S, NUM_REQUESTS / per_s))
 
 
 def make_curve(server: Server, unit: Fleet, seeds: Sequence[int], note: Callable[[str], None]) -> Curve:

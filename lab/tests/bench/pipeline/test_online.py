@@ -5,6 +5,8 @@ import pytest
 
 from llm_planner_lab.bench.pipeline import online
 from llm_planner_lab.bench.pipeline.online import Targets, draw_online, run_online, satisfaction
+from llm_planner_lab.bench.pipeline.published import Workload
+from llm_planner_lab.bench.pipeline.sweeps import MOST_TOKENS, skewed_lengths
 from llm_planner_lab.simulation.pipeline.profile import DEFAULT_PIPELINE, find_pipeline
 from llm_planner_lab.simulation.pipeline.request import PipelineRequest, Sequence
 
@@ -26,6 +28,15 @@ def test_arrivals_and_lengths_are_those_of_the_paper():
     assert 512 <= min(prompts) < 520
     assert 2040 < max(prompts) <= 2048
     assert sum(prompts) / 4000 == pytest.approx(1280, rel=0.03)
+
+
+def test_a_scheduler_knows_what_a_client_asks_for_and_not_how_many_tokens_come():
+    requests = draw_online(random.Random(1))
+    assert {request.max_output_tokens for request in requests} == {1024}
+    assert min(request.num_output_tokens for request in requests) < 1024
+    skewed = skewed_lengths(Workload(64, 256, 256), 0.5)
+    assert {request.max_output_tokens for request in skewed} == {MOST_TOKENS}
+    assert {request.max_output_tokens for request in skewed_lengths(Workload(64, 256, 256), 0.0)} == {256}
 
 
 def test_a_late_first_token_never_satisfies_and_one_to_come_does_until_it_is_late():

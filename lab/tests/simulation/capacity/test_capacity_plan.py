@@ -18,6 +18,7 @@ from llm_planner.prediction.profile import Chunk, find_profile, load_profile, se
 from llm_planner.prediction.throughput.model_file import load_kernel_model
 from llm_planner.prediction.throughput.server_profile import fast, middle, server_profile, slow
 from llm_planner.prediction.throughput.table import Combination, Workload
+from llm_planner_lab.simulation.capacity import saturation
 from llm_planner_lab.simulation.capacity.fleet import MOST_ROBOTS, demand_table, demands, fleet_trace, parse_fleet
 from llm_planner_lab.simulation.capacity.plan import Trial, _limits, choose, plan_capacity, spread
 from llm_planner_lab.simulation.capacity.saturation import (
@@ -41,6 +42,12 @@ KNOWN = "estimate:Nvidia H100 GPU/1/vLLM/meta-llama/Meta-Llama-3-8B"
 @pytest.fixture(scope="module")
 def model():
     return load_kernel_model()
+
+
+@pytest.fixture
+def few_requests(monkeypatch):
+    """A plan counts these for each number of servers, whatever is asked for: more take longer."""
+    monkeypatch.setattr(saturation, "NUM_REQUESTS", 60)
 
 
 def demand(per_s=1.0, num_tokens=40, first_tokens=5):
@@ -105,6 +112,15 @@ def test_what_makes_no_sense_is_refused(model):
         Objective(slo_s=0.2, share=1.5)
 
 
+def test_a_throughput_stays_below_what_the_device_computes(model):
+    peak = 1.0 / model.encoder.catalogue.roofline(H100).token_s
+    for num_input, num_output in ((8192, 1), (2000, 50), (30_000, 2)):
+        found = model.estimate(H100, Workload(num_input, num_output, 1))
+        assert found.low_tokens_per_s < found.tokens_per_s < found.high_tokens_per_s < peak
+    equal, longer = (model.estimate(H100, Workload(n, 512, 16)).tokens_per_s for n in (512, 513))
+    assert longer == pytest.approx(equal, rel=0.01)
+
+
 def test_erlang_c_is_known_in_closed_form_for_one_and_two_places():
     assert _erlang_c(0.3, 1) == pytest.approx(0.3)
     assert _erlang_c(1.0, 2) == pytest.approx(1 / 3)
@@ -155,9 +171,30 @@ def test_prompts_of_a_step_read_the_weights_once(model):
     assert longer_s < sequences_s + 0.1 * profile.decode.base_s.value
 
 
+@pytest.mark.usefixtures("few_requests")
 def test_what_no_server_keeps_is_refused_with_what_it_can_keep(model):
-    with pytest.raises(PlannerError, match="give a longer --slo"):
+    with pytest.raises(PlannerError, match=r"a server for each robot and a batch limit of 64, .*give a longer --slo"):
         plan_capacity(model, H100, {"tello": 2}, Objective(slo_s=0.02), SCRIPTS, duration_s=60.0)
+
+
+def trial(fleet, duration_s=10.0):
+    return Trial(PROFILE, fleet, [demand(per_s=0.001)], Objective(slo_s=0.5), SCRIPTS, 0, duration_s)
+
+
+@pytest.mark.usefixtures("few_requests")
+def test_a_plan_rests_on_enough_requests_however_short_the_traces():
+    assert trial({"tello": 1}).check(1, 4).num_requests > 30
+    assert trial({"tello": 8}, 600.0).check(1, 4).num_requests > 100, "longer ones if asked for"
+
+
+@pytest.mark.usefixtures("few_requests")
+def test_each_robot_of_a_mixed_fleet_may_have_a_server_of_its_own():
+    mixed = trial({"tello": 1, "indy7": 1})
+    assert mixed.most == 2
+    alone = [trial({name: 1}).check(1, 4) for name in ("tello", "indy7")]
+    assert mixed.check(2, 4) in alone
+    assert mixed.check(2, 4).share_in_slo == min(found.share_in_slo for found in alone)
+    assert mixed.check(1, 4) not in alone
 
 
 def test_names_that_exist_nowhere_are_refused(model):
@@ -189,6 +226,7 @@ def test_the_fewest_servers_are_found_from_wherever_the_closed_form_begins(neede
     assert len(trial.asked) <= 20
 
 
+@pytest.mark.usefixtures("few_requests")
 def test_a_plan_is_what_the_simulator_says(model):
     fleet, objective = {"tello": 24}, Objective(slo_s=0.25, share=0.9)
     plan = plan_capacity(model, H100, fleet, objective, SCRIPTS, duration_s=60.0)
