@@ -2,7 +2,9 @@
 """Orders that act at once, without a model: stop, hold still, let go.
 
 Only a sentence that is such an order as a whole counts, at most with reports of what happens ("stop, you're hurting
-me", "the glass is tipping, halt"). What goes on ("stop at the door", "don't move the cup") is a task.
+me", "the glass is tipping, halt"). What goes on ("stop at the door", "don't move the cup") is a task. Behind a halt
+that stands alone at its beginning ("stop, ..."), whatever orders nothing else is a report. A gripper opens only where
+nothing is said besides the halt and what it holds or hurts.
 """
 
 import re
@@ -20,7 +22,7 @@ _FILLERS = frozenset(
         "everything so no oh ah uh um yes hang literally of asap today what ever doing re your easy big love "
         "sweetheart darling honey thank thanks omg dude bro enough keep danger current mission task motion motions "
         "movement movements ouch ow argh fuck fucking bloody goddamn sir mister dear pet "
-        "son friend pls u r my youre yourself dead help alright everybody",
+        "son friend fudge gosh dang crap shit jesus christ lord pls u r my youre yourself dead help alright everybody",
     )
 )
 _STILL = (
@@ -78,6 +80,7 @@ _CALL = (
 )
 _CLOTHES = r"(?:sleeves?|cuff|gloves?|scarf|tie|lanyard|necklace|shirt|coat|apron|skirt)"
 _HARM = r"(?:hit|hurt|knock|break|crush|smash|spill|wake|squash|burn|crash|clip|kill|drop|scare|squeeze)"
+_WILL = r"(?:ll|will|(?:re|are) (?:going to|gonna))"
 _ACT = (
     r"(?:land|take|pick|grab|bring|give|fetch|place|push|turn|go|fly|come|follow|move|drop|put|let|release|use|keep|hold|"
     r"lift|raise|open|close|wait|hover|say|tell|show|find|look|climb|rise|descend|duck|dodge|reverse)"
@@ -86,7 +89,7 @@ _ASKS = re.compile(
     r"\b(?:then|wants?|wish|needs?(?! to\b)|prefer|supposed|meant|mean|please|goes|instead(?! of)|"
     r"you (?:should|must)|from (?:your|the) (?:left|right)|"
     r"(?:is|are|has|have|am|s|m|re|ve) to|"
-    rf"you (?:ll|will|(?:re|are) (?:going to|gonna)) (?!{_HARM})|(?:and|so|but) {_ACT}|"
+    rf"you {_WILL}|(?:and|so|but) {_ACT}|"
     rf"(?:a )?(?:bit|little) (?:higher|lower|left|right|up|down|back|forwards?|backwards?)|{_HALT})\b"
 )
 """What asks for something, wherever it is said: nothing that only tells what happens."""
@@ -97,6 +100,7 @@ _ORDERS = re.compile(
 )
 """What may ask for something where no halt stands alone."""
 _FORBIDDEN = rf"{_FORBIDS} (?:(?:you|even|ever) )*(?!(?:move|stop|halt|wait|pause|freeze)\b)(?:let go|[a-z]+)"
+_NO_ORDER = re.compile(rf"{_FORBIDDEN}|you {_WILL} {_HARM}\b|(?:s|ve|has|have) put\b")
 _STATE = (
     r"(?:\w{3,}in[g]?|about|bout|gonna|got|gone|in|on|at|by|under|underneath|beneath|over|above|near|right|too|so|all|not|"
     r"out|off|loose|caught|stuck|fallen|broken|burnt|wrong|moved|put|dropped|spilt|spilled|crawled|leaned|wrapped)"
@@ -128,7 +132,8 @@ _TELLS = re.compile(
 _CAUGHT = r"(?:in|inside|into|between|caught|stuck|trapped|pinched|jammed)"
 _GRIPPER = r"(?:(?:your|ur|the) (?:grip|gripper|grabber|claws?|jaws?|fingers?|hand)|gripper|claw|jaws)"
 _HOW = (
-    r"(?:so|too|very|really|again|still|there|hard|tight|for real|(?!loose|gent|soft|light|weak|nice|safe)\w+ly|(?:against|with|between|instead of) (?:the|your|a) \w+|"
+    r"(?:so|too|very|really|again|still|there|hard|tight|for real|(?!loose|gent|soft|light|weak|nice|safe)\w+ly|"
+    rf"(?:against|with|between|instead of) (?:the|your|a) \w+|"
     rf"{_CAUGHT}(?: (?:there|their|{_GRIPPER}))?|and {_OWNER} (?:{_BODY}|{_CLOTHES}))"
 )
 _GRIPPED = re.compile(
@@ -139,7 +144,9 @@ _GRIPPED = re.compile(
     rf"(?:(?:is|are|s|right|got|still|now|\w+ly|{_CAUGHT}) ){{0,4}}?{_CAUGHT} {_GRIPPER}\b(?: {_HOW}\b)*"
 )
 """What only a gripper that opens can end: "stop, you've got my hand"."""
-_KEEP = re.compile(r"\b(?:\w+n t|dont|not|never|keep\w*|hold\w*|held|support\w*|stay|leave|no (?:open|let|release|drop))\b")
+_KEEP = re.compile(
+    r"\b(?:\w+n t|dont|not|never|keep\w*|hold\w*|held|support\w*|stay|leave|no (?:open|let|release|drop))\b"
+)
 _FREE = re.compile(r"\b(?:open(?: (?:up|it|(?:the|your) gripper))?|let (?:me|us|him|her) out)\b")
 _PAIN = re.compile(r"\b(?:hurts?|hurting|crushing|squeezing|breaking|burns?|burning|bleeding|stuck|trapped|caught)\b")
 _MAX_CHARACTERS = 4096
@@ -181,8 +188,8 @@ def _orders(instruction: str) -> set[str]:
     freed = [_GRIPPED.sub(" ", clause) for clause in clauses]
     is_gripped = freed != clauses
     if is_gripped and not _KEEP.search(" ".join(freed)):
-        rest = (_without_report(clause) if _PAIN.search(clause) else _FREE.sub(" ", clause) for clause in freed)
-        if "stop" in _alone(*rest):
+        rest = [_without_report(clause) if _PAIN.search(clause) else _FREE.sub(" ", clause) for clause in freed]
+        if any(map(_HALTS.search, rest)) and _alone(*rest):
             return {"stop", "release"}
     if orders := _alone(*clauses):
         return orders
@@ -207,12 +214,12 @@ def _orders_nothing_else(clause: str) -> bool:
     """Returns whether a clause behind a halt that stands alone asks for nothing but, at most, to stop or to let go."""
     if _alone(clause) or _FILLERS.issuperset(clause.split()):
         return True
-    return bool(_TELLS.fullmatch(clause)) and not _ASKS.search(re.sub(_FORBIDDEN, " ", clause))
+    return bool(_TELLS.fullmatch(clause)) and not _ASKS.search(_NO_ORDER.sub(" ", clause))
 
 
 def _without_report(clause: str) -> str:
     """Returns what a clause orders, without a report of what happens behind it."""
     found = _REPORTED.fullmatch(clause)
-    if not found or _ORDERS.search(re.sub(_FORBIDDEN, " ", found["report"] or found["exclaimed"])):
+    if not found or _ORDERS.search(_NO_ORDER.sub(" ", found["report"] or found["exclaimed"])):
         return clause
     return found["order"] or ""
