@@ -2,7 +2,9 @@
 """Orders that act at once, without a model: stop, hold still, let go.
 
 Only a sentence that is such an order as a whole counts, at most with reports of what happens ("stop, you're hurting
-me", "the glass is tipping, halt"). What goes on ("stop at the door", "don't move the cup") is a task.
+me", "the glass is tipping, halt"). What goes on ("stop at the door", "don't move the cup") is a task. Behind a halt
+that stands alone at its beginning ("stop, ..."), whatever orders nothing else is a report. A gripper opens only where
+nothing is said besides the halt and what it holds or hurts.
 """
 
 import re
@@ -20,7 +22,7 @@ _FILLERS = frozenset(
         "everything so no oh ah uh um yes hang literally of asap today what ever doing re your easy big love "
         "sweetheart darling honey thank thanks omg dude bro enough keep danger current mission task motion motions "
         "movement movements ouch ow argh fuck fucking bloody goddamn sir mister dear pet "
-        "son friend pls u r youre yourself dead help alright everybody",
+        "son friend fudge gosh dang crap shit jesus christ lord pls u r my youre yourself dead help alright everybody",
     )
 )
 _STILL = (
@@ -30,12 +32,13 @@ _STILL = (
 _MOTION = r"(?:moving|flying|turning|spinning|rotating|going|drifting|climbing|descending)"
 _HALT = r"(?:sto+p+|halt|fre+ze)"
 _PERSON = (
-    r"(?:kid(?:die)?s?|child(?:ren)?|baby|babies|toddlers?|boys?|girls?|man|men|woman|women|person|people|patients?|nurse|"
-    r"somebody|someone|dog|cat|puppy|kitten)"
+    r"(?:kid(?:die)?s?|child(?:ren)?|baby|babies|toddlers?|boys?|girls?|man|men|woman|women|lady|person|people|patients?|"
+    r"nurse|daughter|son|wife|husband|mother|father|friend|somebody|someone|dog|cat|puppy|kitten)"
 )
 _BODY = r"(?:hands?|fingers?|fingertips?|thumbs?|hair|beard|arms?|wrists?|skin|ears?|nose)"
 _OWNER = (
-    rf"(?:(?:my|me|his|her|our|their|(?:(?:a|the|that|this) )?{_PERSON} s)(?: (?:left|right|other|little|whole|own))?)"
+    rf"(?:(?:both )?(?:me|(?:(?:my|his|her|our|their|a|the|that|this) )?{_PERSON} s|my|his|her|our|their)"
+    r"(?: (?:left|right|other|little|whole|own|bare|long))?)"
 )
 _STOP = (
     rf"{_HALT}(?: there)? (?:for )?a (?:sec|second|moment)",
@@ -76,18 +79,28 @@ _CALL = (
     r"ouch|ow|love|dear|mate|dude|help|just|who+a+|woa+h|watch out|look out|careful)"
 )
 _CLOTHES = r"(?:sleeves?|cuff|gloves?|scarf|tie|lanyard|necklace|shirt|coat|apron|skirt)"
-_HARM = r"(?:hit|hurt|knock|break|crush|smash|spill|wake|squash|burn|crash|clip|kill|scare|squeeze)"
+_HARM = r"(?:hit|hurt|knock|break|crush|smash|spill|wake|squash|burn|crash|clip|kill|drop|scare|squeeze)"
+_WILL = r"(?:ll|will|(?:re|are) (?:going to|gonna))"
+_ACT = (
+    r"(?:land|take|pick|grab|bring|give|fetch|place|push|turn|go|fly|come|follow|move|drop|put|let|release|use|keep|hold|"
+    r"lift|raise|open|close|wait|hover|say|tell|show|find|look|climb|rise|descend|duck|dodge|reverse)"
+)
+_ASKS = re.compile(
+    r"\b(?:then|wants?|wish|needs?(?! to\b)|prefer|supposed|meant|mean|please|goes|instead(?! of)|"
+    r"you (?:should|must)|from (?:your|the) (?:left|right)|"
+    r"(?:is|are|has|have|am|s|m|re|ve) to|"
+    rf"you {_WILL}|(?:and|so|but) {_ACT}|"
+    rf"(?:a )?(?:bit|little) (?:higher|lower|left|right|up|down|back|forwards?|backwards?)|{_HALT})\b"
+)
+"""What asks for something, wherever it is said: nothing that only tells what happens."""
 _ORDERS = re.compile(
-    r"\b(?:then|and|so|but|until|till|unless|if|when|once|after|before|while|instead|where|soon|which|who|from|"
-    r"wants?|wish|needs?(?! to\b)|prefer|supposed|meant|mean|please|(?:is|are|has|have|am|s|m|re|ve) to|"
-    rf"(?:re|are) at the|you (?:ll|will|(?:re|are) (?:going to|gonna)) (?!{_HARM})|{_HALT}|"
-    r"land|take|pick|grab|bring|give|fetch|place|push|turn|go|fly|come|follow|move|drop|put|let|release|use|keep|hold|"
-    r"lift|raise|open|close|wait|hover|say|tell|picture|photo|show|find|look|looking|climb|rise|descend|duck|dodge|"
-    r"reverse|forwards?|backwards?|back|up|down|higher|lower|away|home|\d+|left|"
+    rf"{_ASKS.pattern}|\b(?:and|but|until|till|unless|if|when|once|after|before|while|where|soon|which|who|"
+    rf"from|(?:re|are) at the|{_ACT}|looking|picture|photo|higher|lower|home|\d+|left|"
     r"right(?! (?:in|into|under|underneath|beneath|by|there|across|over|above|next|at|near|on|behind|below|now)))\b"
 )
-"""What may ask for something else than a halt."""
+"""What may ask for something where no halt stands alone."""
 _FORBIDDEN = rf"{_FORBIDS} (?:(?:you|even|ever) )*(?!(?:move|stop|halt|wait|pause|freeze)\b)(?:let go|[a-z]+)"
+_NO_ORDER = re.compile(rf"{_FORBIDDEN}|you {_WILL} {_HARM}\b|(?:s|ve|has|have) put\b")
 _STATE = (
     r"(?:\w{3,}in[g]?|about|bout|gonna|got|gone|in|on|at|by|under|underneath|beneath|over|above|near|right|too|so|all|not|"
     r"out|off|loose|caught|stuck|fallen|broken|burnt|wrong|moved|put|dropped|spilt|spilled|crawled|leaned|wrapped)"
@@ -102,24 +115,40 @@ _REPORT = (
     rf"(?:my|his|her) (?:{_BODY}|{_CLOTHES}|foot|leg|head|face|eyes?)|a {_PERSON}|{_FORBIDDEN}\b.*"
 )
 """What happens, and orders nothing."""
-_EXCLAIMED = rf"(?:(?:a|an|the|my|some|little) )*{_PERSON}\b.*"
+_EXCLAIMED = (
+    rf"(?:(?:a|an|the|my|some|little) )*(?:{_PERSON}|fire|smoke|blood|gas|wires?|wall|window|emergency|accident)\b.*"
+)
 """What is a report as a clause of its own: "a kid", but not "stop a kid from running"."""
 _REPORTED = re.compile(
     rf"(?P<order>(?:{_CALL} ){{0,12}})"
     r"(?!(?:at|by|near|in|on|under|over|above|behind|beside|for|to|with|what|as|\w+ing)\b)"
     rf"(?P<report>{_REPORT})|(?P<exclaimed>{_EXCLAIMED})"
 )
+_TELLS = re.compile(
+    rf"(?:{_CALL} )*(?:there|you|they|he|she|it|i|we|my|his|her|our|their|the|an?|some|something|somebody|someone|"
+    rf"your|that|this|both|(?!wh|how)\w+ (?:is|are|s|fell)|(?:{_HARM}|hurt)ing|too|{_EXCLAIMED}|{_FORBIDDEN})\b.*"
+)
+"""How a clause may begin that orders nothing, behind a halt that stands alone: "stop, he fell down"."""
 _CAUGHT = r"(?:in|inside|into|between|caught|stuck|trapped|pinched|jammed)"
-_GRIPPER = r"(?:grip|gripper|grabber|claws?|jaws?|fingers?|hand)"
+_GRIPPER = r"(?:(?:your|ur|the) (?:grip|gripper|grabber|claws?|jaws?|fingers?|hand)|gripper|claw|jaws)"
+_HOW = (
+    r"(?:so|too|very|really|again|still|there|hard|tight|for real|(?!loose|gent|soft|light|weak|nice|safe)\w+ly|"
+    rf"(?:against|with|between|instead of) (?:the|your|a) \w+|"
+    rf"{_CAUGHT}(?: (?:there|their|{_GRIPPER}))?|and {_OWNER} (?:{_BODY}|{_CLOTHES}))"
+)
 _GRIPPED = re.compile(
-    rf"\b(?:(?:you|it|(?:the|your) {_GRIPPER}) ?(?:(?:re|r|are|is|ve|have|s|has) )?(?:just )?"
+    rf"\b(?:(?:you|it|{_GRIPPER}) ?(?:(?:re|r|are|is|ve|have|s|has) )?(?:just )?"
     r"(?:got|holds?|holding|crush\w*|squeez\w*|pinch\w*|grip\w*|grabbed|caught|trapped)|squeezing|crushing|pinching) "
-    rf"(?:on to |hold of )?(?:{_OWNER}|\w+ s) {_BODY}(?= (?:{_CAUGHT}|there|and|it|you|please|now|stop|halt)\b|$)"
-    rf"|(?:{_OWNER}|(?:^|(?<=stop ))\w+ s) {_BODY} (?:(?:is|are|s|right|{_CAUGHT}) ){{0,3}}?{_CAUGHT} "
-    rf"(?:your|ur|the) {_GRIPPER}\b"
+    rf"(?:on to |hold of )?(?:{_OWNER}|\w+ s) {_BODY}(?: {_HOW})*(?= (?:{_CALL}|and|it|you|so|man)\b|$)"
+    rf"|(?:(?:you (?:ve |have )?(?:got )?)?{_OWNER}|^(?:there s )?(?:a )?|(?:^|(?<=stop ))\w+ s) ?{_BODY} "
+    rf"(?:(?:is|are|s|right|got|still|now|\w+ly|{_CAUGHT}) ){{0,4}}?{_CAUGHT} {_GRIPPER}\b(?: {_HOW}\b)*"
 )
 """What only a gripper that opens can end: "stop, you've got my hand"."""
-_KEEP = re.compile(r"\b(?:(?:don|isn|haven|hasn|mustn|shouldn) t|dont|not|never|keep\w*|hold\w*|held|support\w*)\b")
+_KEEP = re.compile(
+    r"\b(?:\w+n t|dont|not|never|keep\w*|hold\w*|held|support\w*|stay|leave|no (?:open|let|release|drop))\b"
+)
+_FREE = re.compile(r"\b(?:open(?: (?:up|it|(?:the|your) gripper))?|let (?:me|us|him|her) out)\b")
+_PAIN = re.compile(r"\b(?:hurts?|hurting|crushing|squeezing|breaking|burns?|burning|bleeding|stuck|trapped|caught)\b")
 _MAX_CHARACTERS = 4096
 _TO_BE_SAID = re.compile(
     r"\W*(?:(?:please|now|ok|okay|hey|robot|drone|just|then|and|can|could|will|would|you)\W+)*"
@@ -156,21 +185,41 @@ def _orders(instruction: str) -> set[str]:
         return set()
     plain = unicodedata.normalize("NFKD", instruction).lower().replace("'", " ")
     clauses = [" ".join(re.findall(r"[a-z]+|\d+", clause)) for clause in re.split(r"[.,;:!?\n\u2014]", plain)]
+    freed = [_GRIPPED.sub(" ", clause) for clause in clauses]
+    is_gripped = freed != clauses
+    if is_gripped and not _KEEP.search(" ".join(freed)):
+        rest = [_without_report(clause) if _PAIN.search(clause) else _FREE.sub(" ", clause) for clause in freed]
+        if any(map(_HALTS.search, rest)) and _alone(*rest):
+            return {"stop", "release"}
+    if orders := _alone(*clauses):
+        return orders
     told = list(map(_without_report, clauses))
-    if is_halt := any(map(_HALTS.search, told)):
-        grips = [_GRIPPED.sub(" ", clause) for clause in clauses]
-        if grips != clauses:
-            return {"stop"} if _KEEP.search(" ".join(grips)) else {"stop", "release"}
-    said = " ".join(told if is_halt else clauses)
-    text = " ".join(_ASIDE.sub(" ", said).split())
-    if any(word not in _FILLERS for word in _ORDER.sub(" ", text).split()):
+    if any(map(_HALTS.search, told)) and (orders := _alone(*told)):
+        return {"stop"} if is_gripped else orders
+    begun = next((_without_report(clause) for clause in freed if not _FILLERS.issuperset(clause.split())), "")
+    if _HALTS.search(begun) and _alone(begun) and (is_gripped or all(map(_orders_nothing_else, clauses))):
+        return {"stop"}
+    return set()
+
+
+def _alone(*clauses: str) -> set[str]:
+    """Returns the orders of which clauses consist; none if they say anything else."""
+    text = " ".join(_ASIDE.sub(" ", " ".join(clauses)).split())
+    if not _FILLERS.issuperset(_ORDER.sub(" ", text).split()):
         return set()
     return {kind for match in _ORDER.finditer(text) if (kind := match.lastgroup)}
+
+
+def _orders_nothing_else(clause: str) -> bool:
+    """Returns whether a clause behind a halt that stands alone asks for nothing but, at most, to stop or to let go."""
+    if _alone(clause) or _FILLERS.issuperset(clause.split()):
+        return True
+    return bool(_TELLS.fullmatch(clause)) and not _ASKS.search(_NO_ORDER.sub(" ", clause))
 
 
 def _without_report(clause: str) -> str:
     """Returns what a clause orders, without a report of what happens behind it."""
     found = _REPORTED.fullmatch(clause)
-    if not found or _ORDERS.search(re.sub(_FORBIDDEN, " ", found["report"] or found["exclaimed"])):
+    if not found or _ORDERS.search(_NO_ORDER.sub(" ", found["report"] or found["exclaimed"])):
         return clause
     return found["order"] or ""
