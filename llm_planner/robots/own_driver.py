@@ -179,7 +179,7 @@ class MappedDriver:
         if result.status is SkillStatus.SUCCEEDED:
             result = self._with_value(result)
         if result.status is not SkillStatus.RUNNING:
-            self._result = result
+            self._result = result = replace(result, reason=_sendable(result.reason))
         return result
 
     def _with_value(self, result: SkillResult) -> SkillResult:
@@ -226,7 +226,16 @@ class MappedDriver:
 
 
 def _plain(value: object) -> object:
-    return value.item() if isinstance(value, np.generic) else value
+    """Returns a scalar of numpy as Python's own, and a text as it can be sent; anything else as it is."""
+    if isinstance(value, np.floating):
+        return float(value)  # the item of a longdouble is one again
+    value = value.item() if isinstance(value, np.generic) else value
+    return _sendable(value) if isinstance(value, str) else value
+
+
+def _sendable(text: str) -> str:
+    """Returns a text without lone surrogates, which no message can hold."""
+    return text.encode(errors="replace").decode()
 
 
 def _is_of(value: object, kind: ReturnType) -> TypeGuard[Value]:

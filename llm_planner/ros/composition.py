@@ -5,6 +5,7 @@ import contextlib
 import ipaddress
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ POLL_S = 0.05
 DASHBOARD, RECORDER = "dashboard", "recorder"
 OBSERVERS = frozenset({DASHBOARD, RECORDER})
 """Processes that only look: the fleet goes on without them."""
+_NOT_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")  # unless escaped: refused, or a line end
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,6 +374,18 @@ def parameter_words(parameters: Mapping[str, ParameterValue]) -> list[str]:
     """Returns what sets parameters on a command line of ROS, which reads values as YAML: every text is in quotes.
 
     Empty lists are left out: ROS has none.
+
+    Raises:
+        PlannerError: INVALID_CONFIG for a text that is not valid UTF-8.
     """
-    values = {name: json.dumps(value, ensure_ascii=False) for name, value in parameters.items() if value != []}
+    values = {name: _to_yaml(name, value) for name, value in parameters.items() if value != []}
     return [word for name, value in values.items() for word in ("-p", f"{name}:={value}")]
+
+
+def _to_yaml(name: str, value: ParameterValue) -> str:
+    text = json.dumps(value, ensure_ascii=False)  # YAML knows no surrogate pairs
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{name} is not valid UTF-8: {value!r:.200}") from error
+    return _NOT_IN_YAML.sub(lambda character: f"\\u{ord(character[0]):04x}", text)

@@ -330,8 +330,7 @@ class Missions:
     def on_reflex(self, event: ReflexEvent, stamp: Time) -> None:
         """Publishes a reflex, and ends the goal with the planner if no segment was running that has failed."""
         if not event.is_over:
-            current = self._current if self._current in self._pending else None
-            self._reflex = (self._find(event.goal_id) if event.goal_id else current, stamp)
+            self._reflex = (self._find(event.last_goal_id), stamp)
         mission, started_at = self._reflex
         message = msgs.Reflex(
             robot_id=self._client.robot_id,

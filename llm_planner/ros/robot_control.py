@@ -39,10 +39,12 @@ class ReflexEvent:
 
     Attributes:
         goal_id: Of the goal that it ended; empty if there was none.
+        last_goal_id: Of the goal that had begun last when the reflex began, ended or not; empty before the first.
         action: What it does, in MiniSpec.
     """
 
     goal_id: str
+    last_goal_id: str
     cause: ReflexCause
     reason: str
     action: str
@@ -335,7 +337,13 @@ class RobotControl:
         self._answer_by_s = None
         goal_id = self._executor.request_id if self.is_active or cause is ReflexCause.REFUSED else ""
         self._interrupted = goal_id or self._interrupted
-        self._reflex_event = ReflexEvent(goal_id=goal_id, cause=cause, reason=reaction.reason, action=reaction.text)
+        self._reflex_event = ReflexEvent(
+            goal_id=goal_id,
+            last_goal_id=self.goal_id,
+            cause=cause,
+            reason=reaction.reason,
+            action=reaction.text,
+        )
         self._executor.reflex(now_s, reaction.calls, f"reflex: {reaction.reason}")
         self._on_reflex(self._reflex_event)
 

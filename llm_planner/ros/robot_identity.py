@@ -21,7 +21,8 @@ class RobotIdentity:
     """Publishes ``~/status``, and notices another node of the same name.
 
     A message alone proves nothing, as any client can send one: the ROS graph must know a second publisher of this name.
-    What takes instructions wins over what starts, whatever their clocks say; of two alike the older one wins.
+    What is ready wins over what starts, whatever their clocks say; of two alike the older one wins. Services and
+    publishers in the graph are no word on that: those of a node that crashed stay there for some time.
 
     Args:
         node: Of the robot.
@@ -36,9 +37,8 @@ class RobotIdentity:
     ) -> None:
         self._node, self._clock, self._on_double = node, clock, on_double
         self._begun_at_s = clock.now_s()
-        self._other: msgs.RobotStatus | None = None  # of another node of this name, the oldest that came
+        self._other: msgs.RobotStatus | None = None  # of another node of this name, the first by rank
         self._other_at_s = 0.0  # when it came
-        self._num_own = 0  # how many nodes take instructions under this name if there is no other
         self._status = msgs.RobotStatus(
             robot_id=node.get_fully_qualified_name().lstrip("/"),
             instance_id=uuid.uuid4().hex,
@@ -52,8 +52,7 @@ class RobotIdentity:
 
     def say(self, unsupported_skills: Collection[str]) -> None:
         """Publishes what the robot cannot do, which takes instructions from now on."""
-        self._num_own = 1
-        self._status.unsupported_skills = sorted(unsupported_skills)
+        self._status.is_ready, self._status.unsupported_skills = True, sorted(unsupported_skills)
         self._publisher.publish(self._status)
 
     def look_around(self, period_s: float, is_taken: Callable[[], bool]) -> None:
@@ -77,27 +76,18 @@ class RobotIdentity:
             return
         if self._other is None:
             self._other, self._other_at_s = other, self._clock.now_s()
-        self._other = min(self._other, other, key=_seniority)
+        self._other = min(self._other, other, key=_rank)
         self.check()
 
     def check(self) -> None:
         """Looks whether the ROS graph knows a node of this name that wins by now, if a message of another has come."""
         is_starting = self._clock.now_s() - self._begun_at_s < STARTING_S
-        if is_starting and self._other is not None and self._has_double() and self._yields_to(self._other):
+        is_outranked = self._other is not None and _rank(self._other) < _rank(self._status)
+        if is_starting and is_outranked and self._has_double():
             self._other = None
             name = self._node.get_fully_qualified_name()
             problem = f"another robot runs as {name}; stop it, or start this one under another name or namespace"
             self._on_double(PlannerError(ErrorCode.DUPLICATE_NODE, problem))
-
-    def _yields_to(self, other: msgs.RobotStatus) -> bool:
-        is_other_at_work = self._count_at_work() > self._num_own
-        if is_other_at_work == bool(self._num_own):
-            return _seniority(other) < _seniority(self._status)
-        return is_other_at_work
-
-    def _count_at_work(self) -> int:
-        """Returns how many nodes take instructions under this name: each offers the service once it has started."""
-        return self._node.count_services(self._node.resolve_service_name("~/instruct"))
 
     def _has_double(self) -> bool:
         own = (self._node.get_name(), self._node.get_namespace())
@@ -105,6 +95,6 @@ class RobotIdentity:
         return sum((info.node_name, info.node_namespace) == own for info in publishers) > 1
 
 
-def _seniority(status: msgs.RobotStatus) -> tuple[int, int, str]:
+def _rank(status: msgs.RobotStatus) -> tuple[bool, int, int, str]:
     started_at: Time = status.started_at
-    return (started_at.sec, started_at.nanosec, status.instance_id)
+    return (not status.is_ready, started_at.sec, started_at.nanosec, status.instance_id)

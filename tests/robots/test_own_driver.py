@@ -50,7 +50,9 @@ def mapped(value, returns=ReturnType.BOOLEAN):
         (ReturnType.BOOLEAN, np.bool_(False), False),
         (ReturnType.NUMBER, 3, 3),
         (ReturnType.NUMBER, np.float32(0.5), 0.5),
+        (ReturnType.NUMBER, np.longdouble(0.5), 0.5),
         (ReturnType.TEXT, np.str_("blue"), "blue"),
+        (ReturnType.TEXT, "caf\udce9 über", "caf? über"),
         (ReturnType.TEXT, False, False),
         (ReturnType.NONE, "whatever", None),
         (ReturnType.NONE, None, None),
@@ -80,6 +82,15 @@ def test_any_other_value_fails_the_call(returns, given):
     assert result.status is FAILED
     assert result.reason.startswith("iv returned ")
     assert driver.tick(0.2) == result
+
+
+def test_a_reason_can_be_sent_whatever_it_holds(monkeypatch):
+    driver = mapped(True)
+    monkeypatch.setattr(
+        driver._driver, "tick", lambda _: SkillResult(FAILED, reason="no file caf\udce9", is_permanent=True)
+    )
+    driver.start(SkillCall("iv", ("cat",)), 0.0)
+    assert driver.tick(0.1) == driver.tick(0.2) == SkillResult(FAILED, reason="no file caf?", is_permanent=True)
 
 
 @pytest.mark.parametrize("plan", ["?iv(cat){mf(100);}", "?iv(cat)==True{mf(100);}"])

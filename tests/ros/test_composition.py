@@ -110,6 +110,8 @@ def test_robots_with_bodies_share_no_process():
         'a\\b "c"\n',
         "mod:Class",
         "über 😀",
+        "a\x7fb\x80c\x85d\u2028e\ufefff\ufffeg\uffff",
+        ["a\x7f", "\x85"],
         ["m,z", "8"],
         8,
         2.0,
@@ -125,6 +127,13 @@ def test_ros_reads_a_value_as_it_was_given(value):
     finally:
         context.shutdown()
     assert (type(read), read) == (type(value), value)
+
+
+@pytest.mark.parametrize("value", ["caf\udce9.mcap", ["m", "\udce9"]])
+def test_a_value_that_is_not_utf_8_is_refused(value):
+    with pytest.raises(PlannerError, match=r"path is not valid UTF-8: .*udce9") as refused:
+        parameter_words({"path": value})
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
 
 
 def test_names_and_files_are_quoted_whatever_they_hold(tmp_path):

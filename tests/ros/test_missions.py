@@ -240,11 +240,12 @@ def test_an_emergency_that_cannot_be_sent_is_refused_and_interrupts_nothing(robo
     assert [s.status for s in outcome.segments] == [msgs.SegmentOutcome.SUCCEEDED]
 
 
-def test_a_reflex_before_an_emergency_does_not_stand_for_its_answer(robot):
+@pytest.mark.parametrize("is_told_before", [True, False])
+def test_a_reflex_before_an_emergency_does_not_stand_for_its_answer(robot, is_told_before):
     robot.control.enter(Snapshot.from_order(json.dumps({"objects": [PERSON]})))
     while not robot.control.is_in_reflex:
         robot.run(0.1)
-    robot.spin()
+    robot.spin(times=4 if is_told_before else 0)
     goal_id = robot.instruct(Urgency.URGENT)  # before that reflex is over
     robot.spin()
     robot.say_status({goal_id: 0})

@@ -33,7 +33,7 @@ from llm_planner.robots.world import World, WorldObject
 
 UNSUPPORTED = (TakePicture, Ask)  # effects of skills: this driver does not read the drone's camera
 RESERVE_PERCENT = 10.0  # at it or below, the drone lands where it is and takes no more orders
-LOW_STATES = 4  # once this many in a row say so: a single one may be wrong
+LOW_STATES = 4  # once this many in a row say so, or the last before a silence: a single one may be wrong
 OUT_OF_POWER = "the battery is empty, so the drone lands; charge it"
 TOO_LOW = "the battery is too low to take off; charge it"
 LOST = (
@@ -230,7 +230,9 @@ class TelloDriver:
         if not self._is_off_the_floor:
             self._is_out_of_power = self._is_out_of_power and any(are_low)
             return
-        is_low = len(are_low) == LOW_STATES and all(are_low)
+        is_blind = self._line.telemetry.age_s(self._epoch_s + now_s) >= BLIND_S
+        num_needed = 1 if is_blind else LOW_STATES
+        is_low = len(are_low) >= num_needed and all(are_low[:num_needed])
         if self._line.is_busy or now_s < self._land_again_s or not (is_low or self._is_out_of_power):
             return
         self._is_out_of_power, self._land_again_s = True, now_s + LAND_AGAIN_S

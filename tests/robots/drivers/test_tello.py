@@ -502,6 +502,16 @@ def test_a_single_wrong_reading_of_the_battery_lands_nothing():
     assert pilot.motions == ["forward 100"]
 
 
+def test_a_low_battery_lands_a_drone_whose_states_then_stop(monkeypatch):
+    pilot = Pilot()
+    monkeypatch.setattr(pilot.air, "states", list)
+    reads(pilot, 3, times=1)
+    assert pilot.motions == []
+    pilot.wait(8.0)
+    assert pilot.motions[0] == "land"
+    assert pilot.flight.pose.z_m == 0.0
+
+
 def test_once_landed_a_drone_whose_battery_holds_more_may_fly_again():
     pilot = Pilot()
     reads(pilot, 0, times=LOW_STATES)
