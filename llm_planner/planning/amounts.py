@@ -67,7 +67,7 @@ _AXES = (("forward", "back"), ("left", "right"), ("up", "down"))
 _A_SIDE = re.compile(rf"\b{SIDE}\b")
 _A_LITTLE = re.compile(
     rf"\b(?:slight(?:ly)?|inch(?:ing)?(?: it)?(?: slowly)? (?={_SIDES})"
-    r"|small (?:step|turn|move|bit|amount)|(?<!quite )an? (?!good |fair )(?:\w+ )?"
+    r"|small (?:step|turn|move|bit|amount|angle|distance)|(?<!quite )an? (?!good |fair )(?:\w+ )?"
     r"(?:bit|little|touch|tad|smidge(?:n|on)?|hair|nudge|inch|whisker|fraction|step))\b"
     r"(?! (?:of|fast|faster|slower|slowly|quicker|quickly|spin|circle|full|look)\b)"
 )
@@ -270,11 +270,11 @@ class AmountCheck:
         for factor in (factor for words, factor in _FACTORS if words.search(self._words)):
             yield from ((factor * total, (total,)) for total in own)
         is_total = _TOTAL.search(self._words) is not None
-        for one, two in itertools.combinations([q for q in self._stated if q.kind is kind], 2):
-            sides = {self._sides[one], self._sides[two]} - {""}
-            if is_total or len(sides) < 2:
-                yield one.value + two.value, (one.value, two.value)
-                yield abs(one.value - two.value), ()
+        stated = [(q.value, self._sides[q]) for q in self._stated if q.kind is kind]
+        for (one, side), (two, other) in itertools.combinations(stated, 2):
+            if is_total or side == other or not (side and other):
+                yield one + two, (one, two)
+                yield abs(one - two), ()
 
     def _unexplained(self) -> list[_Use]:
         """Returns the uses of a default, and of a part of what is stated."""

@@ -51,8 +51,9 @@ _FORBIDDEN = (
     r"|(?<=\byou )(?<!\bbet you )(?:shouldnt|should not|cant|cannot|can not|may not"
     r"|(?:are not|arent)(?: allowed| supposed)? to|are (?:forbidden|prohibited) to)"
     r"|youre (?:not(?: allowed| supposed)?|forbidden|prohibited) to"
-    rf"|{_NOT_OTHERS}(?<!\bam )(?<!\bim )(?<!\bare )(?<!\bwere )(?<!\btheyre )(?<!\bhe is )(?<!\bshe is )"
-    r"(?<!not )(?<!isnt )(?:forbidden|prohibited|not allowed|dangerou|unsafe) to"
+    rf"|{_NOT_OTHERS}(?<!\bam )(?<!\bim )(?<!\bwe are )(?<!\bthey are )(?<!\bwere )(?<!\btheyre )(?<!\bhe is )"
+    r"(?<!\bshe is )(?<!\bkid are )(?<!\bchildren are )(?<!\bperson are )(?<!not )(?<!isnt )"
+    r"(?:forbidden|prohibited|not allowed|dangerou|unsafe) to"
     r"|(?:dont|do not) want you to|avoid|without)(?: (?:ever|(?:need|have|try|dare) to))? "
 )
 _PUT = "(?:put|plac|lay|set|drop)(?:[bpt]?ing|e)? (?:{}) (?:in|into|on|onto)"
@@ -68,8 +69,8 @@ _KEPT_AWAY = (
     r"|(?:keep|stay|fly|move|go|get|back|come|step) (?:well |right )?away from)"
 )
 _CLAUSE_BEGINS = (
-    r"(?:^|(?<=[,;] )|(?<=\band )|(?<=\bbut )|(?<=\bthen )|(?<=\bjust )|(?<=\bplease )|(?<=\bso )|(?<=\bnow )"
-    r"|(?<=\byou can )|(?<=\byou may )|(?<=\byou should ))"
+    r"(?:^|(?<=[,;] )|(?<=\band )|(?<=\bbut )|(?<=\bthen )|(?<=\bjust )|(?<=\bplease )|(?<=\bso )|(?<=\bnow ))"
+    r"(?:(?:ok|okay|actually|please|let|you (?:can|may|should)|(?:can|could|would) you|i want you to) )*"
 )
 _LET_BE = r"(?=(?: \w+){2,6} (?:alone\b(?! (?:in|on|at)\b)|where (?:it is|they are)\b|be[,;]))"
 _FOR_ANOTHER = (
@@ -126,7 +127,8 @@ _WHY = "there|because|since|someone|somebody|hes?|she?|they(?:re)?|im?|you(?:re)
 """What may follow an act that is forbidden, without a mark: its reason."""
 _NOT_TO_BE_MOVED = re.compile(
     r"(?:(?:must|may|shall|should|can|is|are) not|mustnt|shouldnt|cannot|cant|isnt|arent)(?: to)? be "
-    rf"(?:moved|touched|taken|handled|disturbed)(?: at all| please| ever)*(?=[,;]| (?:and|but|so|it|{_WHY})\b)"
+    rf"(?:moved|touched|taken|handled|disturbed)(?: at all| please| ever| by you| under any circumstance)*"
+    rf"(?=[,;]| (?:and|but|so|it|{_WHY})\b)"
 )
 """Behind a thing."""
 _ITS_THING = rf"(?: (?:it|them|that|thi|{_ARTICLE} \w+(?: \w+)?))"

@@ -92,6 +92,8 @@ def ruled_out(instruction, plan, robot="tello", *, is_urgent=False, scene=""):
         ("you shouldn't touch the knife, take the cup", "pick(knife);", "indy7", "knife"),
         ("take the cup and ignore the knife", "pick(knife);", "indy7", "knife"),
         ("you can ignore the knife, take the cup", "pick(knife);", "indy7", "knife"),
+        ("I want you to ignore the knife, take the cup", "pick(knife);", "indy7", "knife"),
+        ("could you forget about the knife and take the cup", "pick(knife);", "indy7", "knife"),
         ("the knife must not be moved because it is hot", "pick(knife);", "indy7", "knife"),
     ],
 )
@@ -173,6 +175,8 @@ def test_a_thing_may_be_called_by_a_word_that_no_other_one_has(instruction, scen
         ("pick up the plate and be sure not to forget the cup", "pick(plate);pick(cup);", "indy7"),
         ("you mustn't forget the cup", "pick(cup);", "indy7"),
         ("you can't ignore the dog, fly to it", "g(dog);", "tello"),
+        ("how can you ignore the dog, fly to it", "g(dog);", "tello"),
+        ("the kids are not allowed to touch the knife, put it in the bin", "pick(knife);place(knife,bin);", "indy7"),
         ("I always forget the cup, bring it", "pick(cup);", "indy7"),
         ("the statue must not be touched, fly to it", "g(statue);", "tello"),
         ("the sofa can't be moved, fly to it", "g(sofa);", "tello"),
@@ -247,6 +251,7 @@ def test_what_an_instruction_wants_passes(instruction, plan, robot):
         ("don't open the gripper, hand in the way", "open();", "indy7", "opening"),
         ("don't open the gripper, give me a second", "open();", "indy7", "opening"),
         ("you are forbidden to land", "ld();", "tello", "landing"),
+        ("drones are not allowed to land here", "ld();", "tello", "landing"),
     ],
 )
 def test_what_must_not_be_done_at_all_is_not_done(instruction, plan, robot, act):
