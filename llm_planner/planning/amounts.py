@@ -56,14 +56,20 @@ _FACT = re.compile(
     r"|(?:(?<!it )is|are|'re|'m|am|has|have|hangs at|flew|went)(?: (?:about|only|just))?) $"
 )
 """What stands before an amount that is told, and need not be used: "the wall is 2 m ahead, go back 1 m"."""
+_TOLD_ORDER = re.compile(
+    r"\b(?:plan|order|route|task|way|path|turn|move|want|need|it|next|first|second|third|last)(?: one| step| leg)?"
+    r"(?:'?s| is| are)(?: (?:about|only|just))? $"
+)
+"""The same before an amount with a side, which is ordered: "the plan is 2 m forward, then 3 m left"."""
 _SAID_AGAIN = re.compile(r"\b(?:so|that's|that is|which is|it's|literally|total|will do|went|measured|other)\b")
 _ANY_SIDE = re.compile(rf"\b(?:{_SIDES})\b")
 _AXES = (("forward", "back"), ("left", "right"), ("up", "down"))
 _A_SIDE = re.compile(rf"\b{SIDE}\b")
 _A_LITTLE = re.compile(
-    rf"\b(?:slight(?:ly)?|inch(?:ing)?(?: it)?(?: slowly)? (?={_SIDES})|small"
-    r"|(?<!quite )an? (?!good |fair )(?:\w+ )?"
+    rf"\b(?:slight(?:ly)?|inch(?:ing)?(?: it)?(?: slowly)? (?={_SIDES})"
+    r"|small (?:step|turn|move|bit|amount|angle|distance)|(?<!quite )an? (?!good |fair )(?:\w+ )?"
     r"(?:bit|little|touch|tad|smidge(?:n|on)?|hair|nudge|inch|whisker|fraction|step))\b"
+    r"(?! (?:of|fast|faster|slower|slowly|quicker|quickly|spin|circle|full|look)\b)"
 )
 _SIDE_ALONE_BEHIND = re.compile(rf"{SIDE_BEHIND.pattern}\s*(?:$|[,.;:!?](?![0-9])|(?:and|then|please)\b)")
 _NO_NOUN = re.compile(r"\s*(?:$|[,.;:!?](?![0-9])|(?:and|then|please)\b)")
@@ -79,7 +85,7 @@ _REPEATED = re.compile(
     r"|pattern|shape|spiral|cross|sway|wiggle|shake|nod|dance|rock|swing|at .{1,60} and)\b"
 )
 """Words by which a plan may use an amount more often than the instruction states it."""
-_CLAUSE_ENDS = re.compile(r"[,.;:!?]|\b(?:and|then|but|before|after)\b|(?=\bturn)")
+_CLAUSE_ENDS = re.compile(r"[,.;:!?]|\b(?:and|then|but|before|after)\b|(?=(?<!small )\bturn)")
 _TURNS = r"turn|rotate|rotating|rotation|spin|pivot|yaw|swivel|twist|pan\b|swing|clockwise|face|look|left|right|around"
 _UNSTATED = {
     QuantityKind.LENGTH: (
@@ -264,11 +270,11 @@ class AmountCheck:
         for factor in (factor for words, factor in _FACTORS if words.search(self._words)):
             yield from ((factor * total, (total,)) for total in own)
         is_total = _TOTAL.search(self._words) is not None
-        for one, two in itertools.combinations([q for q in self._stated if q.kind is kind], 2):
-            sides = {self._sides[one], self._sides[two]} - {""}
-            if is_total or len(sides) < 2:
-                yield one.value + two.value, (one.value, two.value)
-                yield abs(one.value - two.value), ()
+        stated = [(q.value, self._sides[q]) for q in self._stated if q.kind is kind]
+        for (one, side), (two, other) in itertools.combinations(stated, 2):
+            if is_total or side == other or not (side and other):
+                yield one + two, (one, two)
+                yield abs(one - two), ()
 
     def _unexplained(self) -> list[_Use]:
         """Returns the uses of a default, and of a part of what is stated."""
@@ -390,7 +396,8 @@ class AmountCheck:
         values = [value for use in uses for value in use.values]
         yield from values
         yield from (use.value for use in uses for _ in range(use.rounds[-1] - 1))
-        yield from (part for value, parts in self._derived(kind) if _is_among(value, values) for part in parts)
+        derived = self._derived(kind) if uses else ()
+        yield from (part for value, parts in derived if _is_among(value, values) for part in parts)
         yield from (total for total, run in self._runs(kind) if len(run) > 1)
         yield from self._limits
 
@@ -419,7 +426,9 @@ class AmountCheck:
     def _is_fact(self, q: Quantity) -> bool:
         """Whether an amount is told where the instruction has another one: "the wall is 2 m ahead, go back 1 m"."""
         is_only = not any(other is not q and other.kind in (q.kind, QuantityKind.COUNT) for other in self._stated)
-        return not is_only and _FACT.search(self.instruction[: q.start].lower()) is not None
+        before, behind = self.instruction[max(0, q.start - 40) : q.start], self.instruction[q.end : q.end + 40]
+        is_ordered = SIDE_BEHIND.match(behind.lower()) is not None and _TOLD_ORDER.search(before.lower()) is not None
+        return not is_only and not is_ordered and _FACT.search(before.lower()) is not None
 
     def _sentence(self, use: _Use) -> str:
         return f"the plan says {use.value:g} {use.kind.value}, which contradicts the instruction"

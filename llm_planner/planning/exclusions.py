@@ -45,11 +45,16 @@ _RULED_OUT = re.compile(
 )
 _NOTHING = re.compile(r"\b(?:nothing|none|nobody|no one|no other)\b(?: \w+){0,6} $")
 """Before what is ruled out: "nothing goes to the left except the spoon" asks for the spoon."""
+_NOT_OTHERS = r"(?<!\bi )(?<!\bwe )(?<!\bhe )(?<!\bshe )(?<!\bthey )"
 _FORBIDDEN = (
-    r"\b(?:(?<!why )(?<!\bi )(?<!\bwe )(?<!\bthey )(?:dont(?: you)?(?: dare)?|(?:do|must) not|never)"
-    r"|(?<=\byou )(?:shouldnt|should not|cant|cannot|can not|may not|(?:are not|arent)(?: allowed| supposed)? to)"
-    r"|youre not(?: allowed| supposed)? to|(?<!not )(?<!isnt )(?:forbidden|prohibited|not allowed|dangerou|unsafe) to"
-    r"|(?:dont|do not) want you to|mustnt|avoid|without)(?: (?:ever|(?:need|have|try|dare) to))? "
+    rf"\b(?:(?<!why ){_NOT_OTHERS}(?:dont(?: you)?(?: dare)?|(?:do|must) not|mustnt|never)"
+    r"|(?<=\byou )(?<!\bbet you )(?:shouldnt|should not|cant|cannot|can not|may not"
+    r"|(?:are not|arent)(?: allowed| supposed)? to|are (?:forbidden|prohibited) to)"
+    r"|youre (?:not(?: allowed| supposed)?|forbidden|prohibited) to"
+    rf"|{_NOT_OTHERS}(?<!\bam )(?<!\bim )(?<!\bwe are )(?<!\bthey are )(?<!\bwere )(?<!\btheyre )(?<!\bhe is )"
+    r"(?<!\bshe is )(?<!\bkid are )(?<!\bchildren are )(?<!\bperson are )(?<!not )(?<!isnt )"
+    r"(?:forbidden|prohibited|not allowed|dangerou|unsafe) to"
+    r"|(?:dont|do not) want you to|avoid|without)(?: (?:ever|(?:need|have|try|dare) to))? "
 )
 _PUT = "(?:put|plac|lay|set|drop)(?:[bpt]?ing|e)? (?:{}) (?:in|into|on|onto)"
 _NOT_DENIED = r"(?<!dont )(?<!not )(?<!never )(?<!need to )(?<!why )\b"
@@ -63,6 +68,10 @@ _KEPT_AWAY = (
     rf"{_NOT_DENIED}(?:avoid(?:ing)?|(?:keep|stay) (?:well )?(?:clear of|off|out of)"
     r"|(?:keep|stay|fly|move|go|get|back|come|step) (?:well |right )?away from)"
 )
+_CLAUSE_BEGINS = (
+    r"(?:^|(?<=[,;] )|(?<=\band )|(?<=\bbut )|(?<=\bthen )|(?<=\bjust )|(?<=\bplease )|(?<=\bso )|(?<=\bnow ))"
+    r"(?:(?:ok|okay|actually|please|let|you (?:can|may|should)|(?:can|could|would) you|i want you to) )*"
+)
 _LET_BE = r"(?=(?: \w+){2,6} (?:alone\b(?! (?:in|on|at)\b)|where (?:it is|they are)\b|be[,;]))"
 _FOR_ANOTHER = (
     rf"(?=(?: \w+){{2,4}}(?:[,;]|,? and|,? but)(?: (?:i|please|just|so|you))* "
@@ -72,6 +81,7 @@ _FOR_ANOTHER = (
 _ONLY = (
     rf"(?: (?:{_ARTICLE}|any))? (?!{_ARTICLE} )(?!(?:(?!(?:go|fly|move|come|turn|look|drive|land) )\w+,? ){{1,2}}"
     rf"(?:{_PREPOSITION}|of|off|out|near|next|behind|under|that|which|who|more|so|too|again)\b)"
+    r"(?!(?:\w+ ){1,2}(?:fast|quickly|roughly|hastily|abruptly|suddenly)\b)"
 )
 """A thing with nothing behind it: "don't take the cup to the kitchen" lets it be taken."""
 _PROHIBITIONS: Sequence[tuple[re.Pattern[str], Sequence[type[Record]]]] = [
@@ -83,7 +93,7 @@ _PROHIBITIONS: Sequence[tuple[re.Pattern[str], Sequence[type[Record]]]] = [
         (rf"{_FORBIDDEN}(?:touch|mov|us|handl|disturb)(?:ing|e)?", (Grasp, Push)),
         (rf"{_FORBIDDEN}(?:push|slid|shov|nudg)(?:ing|e)?", (Push,)),
         (rf"{_NOT_DENIED}leave(?: alone|{_LET_BE})", (Grasp, Push, GoTo, Approach)),
-        (rf"{_NOT_DENIED}(?<!you )(?:ignore|forget(?: about)?)", (Grasp, Push, GoTo, Approach)),
+        (rf"{_CLAUSE_BEGINS}(?:ignore|forget(?: about)?)", (Grasp, Push, GoTo, Approach)),
         (rf"\bhand off(?!.* (?:it|them)\b)|{_NOT_DENIED}(?:leave|careful with){_FOR_ANOTHER}", (Grasp, Push)),
         (rf"\b(?:never mind|(?:dont|do not) (?:want|need)){_FOR_ANOTHER}", (Grasp, Push, GoTo, Approach)),
         (_FORBIDDEN + _PUT.format("it|them|that"), (Place,)),
@@ -113,24 +123,28 @@ _OWN_ORDER = re.compile(
     r"(?:one )?(?:that|it|which|they)(?: one)? (?:can|go|goe|in|on|into|onto|to|should|shall|belong)\b"
 )
 """Behind what is ruled out for one thing: "not the cup, that goes in the sink"."""
+_WHY = "there|because|since|someone|somebody|hes?|she?|they(?:re)?|im?|you(?:re)?|now"
+"""What may follow an act that is forbidden, without a mark: its reason."""
 _NOT_TO_BE_MOVED = re.compile(
     r"(?:(?:must|may|shall|should|can|is|are) not|mustnt|shouldnt|cannot|cant|isnt|arent)(?: to)? be "
-    rf"(?:moved|touched|taken|used|handled|disturbed)\b(?! (?:\w+ ){{0,3}}?(?:yet|with|{_TIME})\b)"
+    rf"(?:moved|touched|taken|handled|disturbed)(?: at all| please| ever| by you| under any circumstance)*"
+    rf"(?=[,;]| (?:and|but|so|it|{_WHY})\b)"
 )
 """Behind a thing."""
 _ITS_THING = rf"(?: (?:it|them|that|thi|{_ARTICLE} \w+(?: \w+)?))"
-_WHY = "there|because|since|someone|somebody|hes?|she?|they(?:re)?|im?|you(?:re)?|now"
-"""What may follow an act that is forbidden, without a mark: its reason."""
 _WHERE_OR_WHY = (
     rf"(?: (?:{_WHY}|it|its|{_ARTICLE}|on|onto|in|into|inside|near|next|over|by|beside|under|with(?! an?\b)|will|would"
-    rf"|could|i|are)\b(?:(?! (?:and|but|then|just|only|yet|first|{_TIME})\b)[^,;])*)?"
+    rf"|could|i|are)\b(?:(?! (?:and|but|then|just|only|yet|first|{_TIME})\b)[^,;]){{0,120}})?"
 )
 """The same of an act that is done to nothing, and where it is forbidden: the rest of the clause."""
 _ORDER_BEGINS = (
-    r"(?:^|[,;] |\b(?:and|but|then|just|only|please|so|now|instead|to|first|later|rather|let(?: us)?|can|should"
-    r"|robot|do) )"
-    "(?:yes )?(?:you )?"
+    r"(?:(?:^|[,;] )(?:(?:ok|okay|hey|all right|yes|robot|drone|tello|arm)(?: \d+)? )*"
+    r"|\b(?:and|but|then|just|only|please|so|now|instead|to|first|later|rather|let(?: us)?|can|should|do|you must"
+    r"|(?:would|could|will|might)(?= you )) )"
+    r"(?:yes )?(?:you )?(?:\w{2,}ly )?"
 )
+_NO_ORDER = r"(?! (?:there )?(?:is|are)\b(?! (?:fine|ok|okay|good)\b))"
+"""Behind words that would be an order: "left is a wall", "up there is a cable"."""
 _TURNS = (
     "turn|rotate|spin|a?round|(?:anti ?|counter ?)?clockwise|degree|face|look|toward|way|left|right|swivel|point|swing"
 )
@@ -144,6 +158,15 @@ _LETTING_GO = (
     rf"|(?:drop(?:ping)?|los(?:e|ing)){_ITS_THING}"
     rf"|let(?:ting)?{_ITS_THING} (?:go|drop|fall|slip)"
 )
+_HANDING = (
+    rf"let(?:{_ITS_THING})? (?:go|down|drop|fall|open)|let me (?:have|take) (?:it|them|that)"
+    rf"|give(?! (?:me|us) (?:an?|one) (?:second|sec|moment|minute))|hand (?:it|them|me|over|{_ARTICLE})"
+)
+_SPOT = (
+    rf"(?:on|next to|beside|near|by) (?:it|me|{_ARTICLE})\b"
+    r"(?![^,;]*\b(?:there|is(?! (?:fine|ok|okay|good)\b)|are)\b)"
+)
+"""Where a landing is ordered instead: "on the mat", and not "on the mat is a child"."""
 _PHOTO = r"(?:picture|photo)(?: (?:of|in)\b[^,;]*)?"  # "no photos of the children"
 _GOING_HOME = "(?:go|mov|return|com|driv|head)(?:e|ing)?(?: back)?(?: to(?: the| your)?)?"
 _HANDLING = "pick|take|put|place|push|bring|grab|grasp|lift|home|return|hover|lay|set"
@@ -157,7 +180,7 @@ _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
     (
         "landing",
         rf"land(?:ing)?{_WHERE_OR_WHY}|descend(?:ing)?|(?:touch(?:ing)?|go(?:ing)?|com(?:e|ing)) down",
-        "land|down|descend|(?:go|come|get|fly|move|touch|set(?: it)?|put it) down|(?:on|next|beside|near|by) ",
+        rf"land|down|descend|(?:go|come|get|fly|move|touch|set(?: it)?|put it) down|{_SPOT}",
         (Land,),
     ),
     (
@@ -180,13 +203,13 @@ _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
     (
         "taking a picture",
         rf"tak(?:e|ing) (?:(?:any|an?|the) )?(?:picture|photo|photograph|pic)|{_PHOTO}",
-        r".*\b(?:picture|photo(?:graph)?|pic|snap|shoot|shot|film|capture|image|have one)",
+        r".*\b(?:picture|photo(?:graph)?|pic|snap|shoot|shot|film|capture|image|(?:have|take|get) one(?! step))",
         (TakePicture,),
     ),
     (
         "opening",
         f"(?:{_LETTING_GO}){_WHERE_OR_WHY}",
-        "open|let|release|drop|put|place|lay|set|give|pass|hand",
+        f"open|release|drop|put|place|lay|set|pass|{_HANDING}",
         (_OPEN,),
     ),
     (
@@ -304,6 +327,7 @@ class ExclusionCheck:
         skill = self.model.skill(call.name)
         is_target = skill is not None and isinstance(skill.effect, Push) and name != call.arguments[0]
         starts = self._starts
+        is_moved = skill is not None and isinstance(skill.effect, (Grasp, Push)) and not is_target
         if skill is not None and not is_target:
             starts = starts.union(
                 *(self._forbidden_by(what) for what, effects in _PROHIBITIONS if type(skill.effect) in effects)
@@ -316,7 +340,7 @@ class ExclusionCheck:
             (words, [*words[:1], "one"], *self._short(name)) if len(words) > 1 else (words,)
         ):  # "not the big one"
             places = [place for place in range(len(self._words)) if self._words[place : place + len(said)] == said]
-            if said and places and all(self._is_out(place, said, starts) for place in places):
+            if said and places and all(self._is_out(place, said, starts, is_moved=is_moved) for place in places):
                 return True
         return False
 
@@ -329,12 +353,12 @@ class ExclusionCheck:
         if name in self.scene and " ".join(words) not in " ".join(self._words):
             yield from said[:1]
 
-    def _is_out(self, start: int, said: Sequence[str], starts: frozenset[int]) -> bool:
+    def _is_out(self, start: int, said: Sequence[str], starts: frozenset[int], *, is_moved: bool) -> bool:
         """Returns whether a thing is ruled out where the instruction names it, and nothing else is ordered of it."""
         end = start + len(said)
         if start in starts:
             return not _OWN_ORDER.match(" ".join(self._words[end : end + _NEAR]))
-        if _NOT_TO_BE_MOVED.match(" ".join(self._words[end : end + _NEAR])):
+        if is_moved and _NOT_TO_BE_MOVED.match(" ".join(self._marked[end : end + _NEAR])):
             return True
         repeated = self._repeats.get(end, len(self._words))
         return end in self._ends or self._words[repeated : repeated + len(said)] == said
@@ -354,7 +378,7 @@ class ExclusionCheck:
         matches, rest = [*pattern.finditer(text)], pattern.sub("", text)
         if not self._has_begun:
             rest = _LIMIT.sub("", rest)
-        if not matches or _NOT_FORBIDDEN.search(rest) or re.search(rf"{_ORDER_BEGINS}(?:{other})\b", rest):
+        if not matches or _NOT_FORBIDDEN.search(rest) or re.search(rf"{_ORDER_BEGINS}(?:{other})\b{_NO_ORDER}", rest):
             return False
         return all(map(self._holds, matches))
 

@@ -19,7 +19,8 @@ _BLOW = (
     r"make contact with|attack|injure|hurt)\b(?! (?:nobody|no one|nothing)\b(?! (?:but|except)\b))"
 )
 _PEOPLE = r"(?:crowds?|people|audience|spectators|bystanders|pedestrians)"
-_WAY = r"(?:to|towards?|at|into|through|over|above|near(?: to)?|across|among)"
+_NEARER = r"(?:to|towards?|near(?: to)?)"
+_WAY = r"(?:at|into|through|over|above|across|among)"
 _TRAVEL = r"(?:fly|flying|go|run|proceed|head|move|navigate|guide|hover|travel|dive|operate|descend)"
 _SOMEBODY = (
     r"(?:him|her|them|me|us|(?:the|a|that|this|my|his|her) (?:man|woman|person|boy|girl|child|kid|baby|dog|cat))"
@@ -40,8 +41,9 @@ _NEGATED = re.compile(
 _HARMFUL = (
     re.compile(rf"{_ORDERED}(?P<order>{_BLOW})"),
     re.compile(
-        rf"\b(?P<order>{_TRAVEL})\b{_FREE}{{0,40}}?\b{_WAY} {_FREE}{{0,12}}?\b{_PEOPLE}\b"
-        r"(?! (?:while )?keep| (?:entrance|entry|door|exit|stairs|toilets?|lift|area|car ?park)\b)"
+        rf"\b(?P<order>{_TRAVEL})\b{_FREE}{{0,40}}?\b(?:{_NEARER} {_FREE}{{0,12}}?\b{_PEOPLE}\b"
+        r"(?! (?:entrance|entry|door|exit|stairs|toilets?|lift|area|car ?park)\b)"
+        rf"|{_WAY} (?:(?!\b{_NEARER} ){_FREE}){{0,12}}?\b{_PEOPLE}\b)(?! (?:while )?keep)"
     ),
     re.compile(
         rf"\b(?P<order>{_TRAVEL})(?: (?:straight|right|directly|fast|low))* "

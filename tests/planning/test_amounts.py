@@ -92,6 +92,12 @@ CONTRADICTIONS = [
     ("wait a sec", "d(30);"),
     ("climb to 2 m", "mu(50);"),
     ("land in 30 seconds", "ld();"),
+    ("the plan is 2 m forward, then 3 m left", "ml(300);"),
+    ("your route is 2 m forward, 1 m left, 50 cm up", "ml(100);mu(50);"),
+    ("first is 90 degrees right, second is 45 degrees left", "tc(90);"),
+    ("first is 90 degrees right, second is 45 degrees left", "tu(45);"),
+    ("make a small turn to the left", "tu(90);"),
+    ("a small step forward", "mf(200);"),
 ]
 
 
@@ -187,6 +193,13 @@ def test_a_number_that_the_instruction_does_not_explain_is_a_contradiction(instr
         ("climb to 2 m", "mu(200);"),
         ("1 m forward, then take off to 2 metres", "mf(100);mu(100);"),
         ("land in 30 seconds", "d(30);ld();"),
+        ("the plan is 2 m forward, then 3 m left", "mf(200);ml(300);"),
+        ("the dog is 3 m behind you, go back 1 m", "mb(100);"),
+        ("turn left at the small table", "tu(90);"),
+        ("turn right away from the small dog", "tc(90);"),
+        ("fly all the way forward to the small house", "mf(300);"),
+        ("fly a long way up a bit faster", "mu(200);"),
+        ("do a little spin around", "tc(360);"),
     ],
 )
 def test_what_the_instruction_explains_passes(instruction, plan):
