@@ -52,7 +52,7 @@ def mapped(value, returns=ReturnType.BOOLEAN):
         (ReturnType.NUMBER, np.float32(0.5), 0.5),
         (ReturnType.NUMBER, np.longdouble(0.5), 0.5),
         (ReturnType.TEXT, np.str_("blue"), "blue"),
-        (ReturnType.TEXT, "caf\udce9 über", "caf? über"),
+        (ReturnType.TEXT, "flur\udce9 über", "flur? über"),
         (ReturnType.TEXT, False, False),
         (ReturnType.NONE, "whatever", None),
         (ReturnType.NONE, None, None),
@@ -87,10 +87,10 @@ def test_any_other_value_fails_the_call(returns, given):
 def test_a_reason_can_be_sent_whatever_it_holds(monkeypatch):
     driver = mapped(True)
     monkeypatch.setattr(
-        driver._driver, "tick", lambda _: SkillResult(FAILED, reason="no file caf\udce9", is_permanent=True)
+        driver._driver, "tick", lambda _: SkillResult(FAILED, reason="no file flur\udce9", is_permanent=True)
     )
     driver.start(SkillCall("iv", ("cat",)), 0.0)
-    assert driver.tick(0.1) == driver.tick(0.2) == SkillResult(FAILED, reason="no file caf?", is_permanent=True)
+    assert driver.tick(0.1) == driver.tick(0.2) == SkillResult(FAILED, reason="no file flur?", is_permanent=True)
 
 
 @pytest.mark.parametrize("plan", ["?iv(cat){mf(100);}", "?iv(cat)==True{mf(100);}"])
