@@ -174,6 +174,7 @@ class PlanSession:
         self._futile: SegmentReport | None = None  # of a segment that would fail again if it came next
         self._is_complete = False
         failed = iter(failures)
+        self._is_resumed = bool(delivered)  # whether more was to come is not known of what an earlier engine wrote
         for segment in delivered:
             if segment.is_replan:
                 self.begin_replan(next(failed))
@@ -228,7 +229,7 @@ class PlanSession:
         self._unsure_of, self._confidence = None, self._new_confidence()
         self._words, self._texts, self._steps = WordWatch(), TextWatch(), StepWatch()
         pose = None if failure.situation is None else failure.situation.pose
-        self._gate.restart(self._marks[failure.index], pose, is_whole=self._is_complete)
+        self._gate.restart(self._marks[failure.index], pose, is_whole=self._is_complete or self._is_resumed)
         self._num_tokens = self._num_written = 0
         self._is_complete = False
         self._futile = failure if is_lasting(failure.reason) else None

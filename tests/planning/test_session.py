@@ -255,17 +255,20 @@ def test_what_has_just_failed_for_a_reason_that_holds_is_not_run_again(reason, a
         assert not progress.segments
 
 
-@pytest.mark.parametrize("is_whole", [False, True])
-def test_the_gate_learns_whether_the_plan_that_failed_was_whole(is_whole):
+@pytest.mark.parametrize(
+    ("is_finished", "is_resumed", "is_whole"), [(False, False, False), (True, False, True), (False, True, True)]
+)
+def test_the_gate_learns_whether_the_plan_that_failed_was_whole(is_finished, is_resumed, is_whole):
     restarts = []
 
     class Gate(StubGate):
         def restart(self, mark, pose, *, is_whole):
             restarts.append(is_whole)
 
-    session = make_session(gate=Gate(), tokenizer=BytesTokenizer([b"a();"]))
+    delivered = read(b"a();").segments if is_resumed else ()
+    session = make_session(delivered, BytesTokenizer([b"a();"]), gate=Gate())
     session.feed([0])
-    if is_whole:
+    if is_finished:
         session.finish()
     session.begin_replan(SegmentReport(request_id="r1", index=0, status=ReportStatus.FAILED))
     assert restarts == [is_whole]

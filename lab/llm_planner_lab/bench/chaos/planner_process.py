@@ -45,9 +45,9 @@ class JournaledGate:
         """Where it stands now."""
         return self._gate.mark
 
-    def restart(self, mark: Mark, pose: Pose | None) -> None:
+    def restart(self, mark: Mark, pose: Pose | None, *, is_whole: bool) -> None:
         """Goes on from where the robot is."""
-        self._gate.restart(mark, pose)
+        self._gate.restart(mark, pose, is_whole=is_whole)
 
     def admit(self, part: Part) -> tuple[SkillCall, ...]:
         """Returns what the gate returns; raises what it raises."""
