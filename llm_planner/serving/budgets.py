@@ -176,7 +176,7 @@ class Budgets:
         if times.is_known and kept.goal.wcet_s is None and kept.goal.awaited_length is None:
             self._note_prediction(kept, decision, task, now_s)
         self._pull(kept, decision)
-        kept.worst_s = self._worst_s(kept) + (decision.setup.wait_s if decision.waits_for_place else 0.0)
+        kept.worst_s = self._worst_s(kept) + (decision.setup.wait_s if decision.waits_for_memory else 0.0)
 
     def _in_tokens(self, goal: Goal, decision: Decision) -> int:
         """Returns how many tokens the steps bring that a decision counts on."""
@@ -263,7 +263,7 @@ class Budgets:
         waiting = [k for r, k in decided.items() if r not in reservations and r not in alongside]
         counted = {own_id, *reservations.live, *alongside}
         others = [g for g in scheduler.generations if g.request_id not in counted]
-        needs_place = kept.decision is None or kept.decision.waits_for_place
+        needs_room = kept.decision is None or kept.decision.waits_for_memory
         limits = [] if own_id in reservations else [r.max_co_batched for r in reservations.live.values()]
         return Load(
             has_free_slot=has_free_slot,
@@ -277,7 +277,7 @@ class Budgets:
             reserved_slack_s=min(
                 (k.left_s(now_s) - self._worst_s(k, others_yield=True) for k in reserved), default=math.inf
             ),
-            room_tokens=self._room_tokens(kept.goal.generation, reserved) if needs_place else math.inf,
+            room_tokens=self._room_tokens(kept.goal.generation, reserved) if needs_room else math.inf,
             waiting_slack_s=min((k.left_s(now_s) - k.worst_s for k in waiting), default=math.inf),
             chunk_tokens=max(1, min(config.max_num_batched_tokens, scheduler.times.free_tokens)),
             reserved_chunk_tokens=config.max_num_batched_tokens,
