@@ -79,6 +79,7 @@ class Decision:
         max_tokens: Tokens that there is time for, if these are fewer than might come; None for no cap.
         num_tokens: Tokens that the worst case counts on: N_W, or the cap.
         wcet_s: Seconds from now to the last of them.
+        waits_for_memory: Whether it gets no slot before those that hold a reserved one are done.
     """
 
     measures: tuple[Measure, ...] = ()
@@ -90,6 +91,7 @@ class Decision:
     num_tokens: int
     wcet_s: float
     setup: Setup
+    waits_for_memory: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,9 @@ class BudgetSolver:
             raise PlannerError(ErrorCode.INVALID_TIME_BUDGET, f"a time budget of {budget_s} s; give a positive number")
         left_s = budget_s - self.way_s
         decision = self._as_it_is(left_s, task, load, time) or self._reserved(left_s, task, load, time)
+        if decision is None and self._lacks_memory(task, load, time):
+            later = self._later(task, load, time)
+            decision = later if later.wcet_s <= min(left_s, load.waiting_slack_s) else None
         if decision is None:
             raise self._infeasible(budget_s, task, load, time)
         return decision
@@ -168,6 +173,18 @@ class BudgetSolver:
         if not _has_place(task, shortest.setup, load, time):
             return None
         return self._capped(budget_s, task, shortest, time)
+
+    def _lacks_memory(self, task: Task, load: Load, time: ExecutionTime) -> bool:
+        """Returns whether it is for the memory alone that no slot can be reserved now."""
+        setup, with_room = self._shortest_setup(task, load, time), replace(load, room_tokens=math.inf)
+        return _has_place(task, setup, with_room, time) and not _has_place(task, setup, load, time)
+
+    def _later(self, task: Task, load: Load, time: ExecutionTime) -> Decision:
+        """Returns the decision to wait until those that hold a reserved slot are done."""
+        setup = Setup(wait_s=load.reserved_s, chunk_tokens=load.reserved_chunk_tokens)
+        num_tokens = task.pessimistic_tokens(self.k)
+        wcet_s = execution_s(task, num_tokens, setup, time)
+        return Decision(num_tokens=num_tokens, wcet_s=wcet_s, setup=setup, waits_for_memory=True)
 
     def _attempt(self, task: Task, load: Load, time: ExecutionTime, num_others: int, num_omitted: int) -> Decision:
         """Returns the decision for a reserved slot with ``num_others``, without ``num_omitted`` prompt tokens."""
@@ -233,15 +250,18 @@ class BudgetSolver:
 
     def _infeasible(self, budget_s: float, task: Task, load: Load, time: ExecutionTime) -> PlannerError:
         step_s = time.decode_line(1).q_s
+        needed_s = self.shortest_s(task, load, time)
         if budget_s < step_s:
             message = f"{budget_s:.3g} s are left of the time budget, but one decode step takes {step_s:.3g} s"
-        elif not _has_place(
-            task, self._shortest_setup(task, load, time), load, time
-        ) or load.waiting_slack_s < self.shortest_s(task, load, time):
+        elif (
+            not _has_place(task, self._shortest_setup(task, load, time), load, time) or load.waiting_slack_s < needed_s
+        ):
             message = f"the engine is reserved for other goals with budgets, for up to {load.reserved_s:.3g} s"
         else:
             message = f"{budget_s:.3g} s are left of the time budget"
-        feasible_s = self.shortest_s(task, load, time) + self.way_s
+        if self._lacks_memory(task, load, time):
+            needed_s = self._later(task, load, time).wcet_s
+        feasible_s = needed_s + self.way_s
         return PlannerError(
             ErrorCode.BUDGET_INFEASIBLE,
             f"{message}; at least {feasible_s:.3g} s are needed now: give that much, or let the reflex act",

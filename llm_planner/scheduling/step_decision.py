@@ -201,7 +201,7 @@ class StepDecision:
             if not (self._step.has_budget and self._is_let_in(generation)):
                 continue
             if not self._admit(generation):  # without memory, none overtakes it: it would starve
-                newcomers = []
+                newcomers = [g for g in newcomers if self._rank(g) < self._rank(generation)]
                 break
             self._count(generation)
         running = (g for g in self._places.running.values() if not self._step.runs(g))

@@ -50,12 +50,6 @@ class KeptBudget:
         ends_s = self.goal.budget_ends_at_s
         return math.inf if ends_s is None else ends_s - now_s
 
-    @property
-    def num_own_kv_tokens(self) -> int:
-        """Tokens in its cache, without the shared prefix, once it has written what its decision counts on."""
-        num_more = 0 if self.decision is None else self.decision.num_tokens
-        return self.goal.generation.peak_kv_len + num_more - self.goal.generation.sequence.num_cached_tokens
-
     def is_overrun(self, now_s: float) -> bool:
         """Returns whether it was missed by a goal that goes on all the same: nothing is left to keep."""
         return self.goal.request.overrun is OverrunStrategy.SKIP_NEXT and self.left_s(now_s) <= 0.0
@@ -177,12 +171,16 @@ class Budgets:
         times, task = self._scheduler.times, self._task(kept)
         decision = self._solve(kept, now_s)
         if times.is_known and (kept.decision is None or kept.goal.wcet_s is None):
-            num_tokens = math.ceil(decision.num_tokens * self.lengths.tokens_per_step(kept.goal))
+            num_tokens = self._in_tokens(kept.goal, decision)
             kept.num_counted_tokens = kept.goal.generation.num_output_tokens + num_tokens
         if times.is_known and kept.goal.wcet_s is None and kept.goal.awaited_length is None:
             self._note_prediction(kept, decision, task, now_s)
         self._pull(kept, decision)
-        kept.worst_s = self._worst_s(kept)
+        kept.worst_s = self._worst_s(kept) + (decision.setup.wait_s if decision.waits_for_memory else 0.0)
+
+    def _in_tokens(self, goal: Goal, decision: Decision) -> int:
+        """Returns how many tokens the steps bring that a decision counts on."""
+        return math.ceil(decision.num_tokens * self.lengths.tokens_per_step(goal))
 
     def _solve(self, kept: KeptBudget, now_s: float) -> Decision:
         times, solver = self._scheduler.times, self._solver
@@ -265,6 +263,7 @@ class Budgets:
         waiting = [k for r, k in decided.items() if r not in reservations and r not in alongside]
         counted = {own_id, *reservations.live, *alongside}
         others = [g for g in scheduler.generations if g.request_id not in counted]
+        needs_room = kept.decision is None or kept.decision.waits_for_memory
         limits = [] if own_id in reservations else [r.max_co_batched for r in reservations.live.values()]
         return Load(
             has_free_slot=has_free_slot,
@@ -278,7 +277,7 @@ class Budgets:
             reserved_slack_s=min(
                 (k.left_s(now_s) - self._worst_s(k, others_yield=True) for k in reserved), default=math.inf
             ),
-            room_tokens=self._room_tokens(kept.goal.generation, reserved) if kept.decision is None else math.inf,
+            room_tokens=self._room_tokens(kept.goal.generation, reserved) if needs_room else math.inf,
             waiting_slack_s=min((k.left_s(now_s) - k.worst_s for k in waiting), default=math.inf),
             chunk_tokens=max(1, min(config.max_num_batched_tokens, scheduler.times.free_tokens)),
             reserved_chunk_tokens=config.max_num_batched_tokens,
@@ -287,8 +286,15 @@ class Budgets:
     def _room_tokens(self, generation: Generation, reserved: Iterable[KeptBudget]) -> int:
         """Returns how many tokens of a generation fit into the memory beside all that reserved ones count on."""
         ledger, cached_tokens = self._scheduler.ledger, generation.sequence.num_cached_tokens
-        taken_blocks = sum(map(ledger.blocks_for, (k.num_own_kv_tokens for k in reserved)))
+        taken_blocks = sum(map(ledger.blocks_for, map(self._own_kv_tokens, reserved)))
         return (ledger.capacity_blocks - taken_blocks) * ledger.block_size + cached_tokens
+
+    def _own_kv_tokens(self, kept: KeptBudget) -> int:
+        """Returns its tokens in the cache, without the shared prefix, once it has written what is counted on."""
+        generation = kept.goal.generation
+        num_more = 0 if kept.decision is None else self._in_tokens(kept.goal, kept.decision)
+        num_own = generation.peak_kv_len - generation.sequence.num_cached_tokens
+        return num_own + min(num_more, generation.num_tokens_left)
 
     def _decoding_alongside(self, decided: Iterable[str]) -> set[str]:
         """Returns the goals with budgets that decode without a reserved slot.

@@ -136,12 +136,25 @@ def test_a_budget_below_what_the_queue_allows_is_refused_as_such():
 
 @pytest.mark.parametrize(("room_tokens", "is_kept"), [(604, False), (605, True), (-10, False)])
 def test_what_does_not_fit_into_memory_beside_reserved_ones_is_refused(room_tokens, is_kept):
-    load = Load(has_free_slot=False, room_tokens=room_tokens)
+    load = Load(has_free_slot=False, room_tokens=room_tokens, reserved_s=200.0)
     assert (solve(100.0, make_task(), load, LinearTime()) is not None) is is_kept
     if not is_kept:
         assert "reserved for other goals" in refusal(100.0, make_task(), load, LinearTime())
         short = make_task(droppable_tokens=(50,))
         assert (solve(100.0, short, load, LinearTime()) is not None) is (room_tokens > 0)
+
+
+@pytest.mark.parametrize("room_tokens", [604, -10])
+def test_with_time_until_the_reserved_ones_give_memory_it_waits_and_the_refusal_says_how_long(room_tokens):
+    load = Load(has_free_slot=False, room_tokens=room_tokens, reserved_s=2.0)
+    message = refusal(1.9, make_task(), load, LinearTime())
+    named_s = float(message.split("at least ")[1].split(" s")[0])
+    assert named_s > 2.0
+    assert solve(named_s * 0.99, make_task(), load, LinearTime()) is None
+    decision = solve(named_s * 1.01, make_task(), load, LinearTime())
+    assert decision.waits_for_memory
+    assert decision.measures == ()
+    assert solve(named_s * 1.01, make_task(), replace(load, waiting_slack_s=2.0), LinearTime()) is None
 
 
 TIME = LinearTime(prefill_s_per_token=1e-4, q_s=0.02, per_sequence_s=0.002, p_s=1e-5)

@@ -269,6 +269,23 @@ def test_small_ones_do_not_keep_the_memory_from_a_long_plan_for_ever(policy):
     pytest.fail("it never came back")
 
 
+@pytest.mark.parametrize("is_reserved", [False, True])
+@pytest.mark.parametrize("can_offload", [False, True])
+def test_a_plan_that_finds_no_memory_does_not_hold_up_a_better_ranked_prompt(can_offload, is_reserved):
+    scheduler = make_scheduler("tardiness", num_kv_blocks=40, block_size=4, max_num_seqs=8, can_offload=can_offload)
+    scheduler.add(make_generation("back", 60))
+    run(scheduler, scheduler.schedule(0.0), segments={"back": 5.0})
+    scheduler.add(large := make_generation("large", 93))
+    while not large.output_token_ids:
+        run(scheduler, scheduler.schedule(0.01), 0.01)
+    urgent = make_generation("urgent", 12, arrival_s=5.0)
+    urgent.request = replace(urgent.request, time_utility=URGENT)
+    scheduler.add(urgent)
+    if is_reserved:
+        scheduler.reserve("urgent", 7)
+    assert scheduler.schedule(5.0).num_scheduled_tokens == {"large": 1, "urgent": 12}
+
+
 def test_the_lowest_ranked_running_one_is_preempted():
     scheduler = make_scheduler("fcfs", num_kv_blocks=9, block_size=4)
     first, last = make_generation("first", num_prompt_tokens=15), make_generation("last", num_prompt_tokens=14)

@@ -345,3 +345,39 @@ def test_no_budget_is_promised_that_the_memory_cannot_hold(num_kv_blocks, code):
     first = {"budget_scope": BudgetScope.FIRST_SEGMENT, "overrun": OverrunStrategy.KILL}
     run.submit("urgent", "go" + " see" * 2200, urgency=Urgency.URGENT, time_budget_s=1.0, **first).go(until_s=9.0)
     assert run.result("urgent").error_code is code
+
+
+def beside_a_large_one(time_budget_s, num_tokens=200):
+    """A run that ends with a goal whose prompt fits into the memory only behind the one with the reserved slot."""
+    run = Run(policy="tardiness", max_num_seqs=2, can_evict=False, num_kv_blocks=300)
+    run.backend.plans["huge"] = "x(1);" * 3000
+    run.submit("huge", "huge" + " see" * 1500, max_tokens=num_tokens, time_budget_s=60.0, **WHOLE)
+    run.submit("other0").submit("other1").go(until_s=0.5)
+    first = {"budget_scope": BudgetScope.FIRST_SEGMENT, "overrun": OverrunStrategy.KILL}
+    run.submit("late", "go" + " see" * 3000, time_budget_s=time_budget_s, **first)
+    return run
+
+
+def test_a_goal_without_memory_waits_for_it_if_its_budget_is_as_long_as_a_refusal_says():
+    message = beside_a_large_one(1.0).go().result("late").error_msg
+    named_s = float(message.split("at least ")[1].split(" s")[0])
+    run = beside_a_large_one(named_s * 1.01)
+    start_s = run.now_s
+    run.go(until_s=start_s + 0.2)
+    assert "late" not in run.loop._scheduler.reservations  # it would hold others back
+    run.go()
+    assert run.result("late").error_code is ErrorCode.NONE
+    assert run.first_segment_at_s("late") <= start_s + named_s * 1.01
+
+
+def test_memory_is_counted_in_tokens_where_a_step_brings_several(monkeypatch):
+    run = beside_a_large_one(600.0, num_tokens=1000)
+    budgets = run.loop._budgets
+    kept = budgets._kept["huge"]
+    before = budgets._own_kv_tokens(kept)
+    monkeypatch.setattr(budgets.lengths, "tokens_per_step", lambda goal: 1.5)
+    assert budgets._own_kv_tokens(kept) > before
+    monkeypatch.setattr(budgets.lengths, "tokens_per_step", lambda goal: 100.0)
+    generation = kept.goal.generation
+    most_tokens = generation.peak_kv_len + generation.num_tokens_left - generation.sequence.num_cached_tokens
+    assert budgets._own_kv_tokens(kept) == most_tokens
