@@ -117,18 +117,22 @@ class Budgets:
             if reason is not None:
                 refused.append((kept.goal, reason))
                 self.close(kept.goal.request.request_id)
-            elif error is None or before is None:
-                continue
-            elif len(self._kept) == 1 and kept.left_s(now_s) > 0:  # no other goal has a budget
-                self._pull(
-                    kept, replace(before, measures=(Measure.RESERVED_SLOT,), max_co_batched=0, num_omitted_tokens=0)
-                )
-            elif kept.goal.generation.num_output_tokens >= kept.num_counted_tokens:
-                self._scheduler.reserve(kept.goal.request.request_id, None)  # longer than any decision counted on
+            elif error is not None and before is not None:
+                self._protect(kept, before, now_s)
         if not had_slot.issuperset(self._scheduler.reservations.live):  # a newcomer counts on it that others yield
             for kept in [k for r, k in self._kept.items() if r in had_slot]:
                 self._try_to_decide(kept, now_s)
         return refused
+
+    def _protect(self, kept: KeptBudget, before: Decision, now_s: float) -> None:
+        """Does what is left to do for a goal of which it can no longer be shown that it will be in time."""
+        request_id, is_only = kept.goal.request.request_id, len(self._kept) == 1  # with a budget
+        if not is_only and kept.goal.generation.num_output_tokens >= kept.num_counted_tokens:
+            self._scheduler.reserve(request_id, None)  # longer than any decision counted on
+        elif kept.left_s(now_s) > 0 and (is_only or request_id not in self._scheduler.reservations):
+            most = min(len(self._kept), self._scheduler.config.max_num_seqs) - 1  # others that have a budget, too
+            slot = replace(before, measures=(Measure.RESERVED_SLOT,), max_co_batched=most, num_omitted_tokens=0)
+            self._pull(kept, slot)
 
     def _try_to_decide(self, kept: KeptBudget, now_s: float) -> PlannerError | None:
         try:
@@ -232,6 +236,9 @@ class Budgets:
         can_evict = self._info.can_evict and not generation.num_evicted_tokens
         is_new = generation.state is GenerationState.WAITING and not generation.num_preemptions
         lengths = self.lengths.remaining(goal, self._scope(goal))
+        num_counted_left = kept.num_counted_tokens - generation.num_output_tokens
+        if lengths.upper is None and num_counted_left > self._solver.k * lengths.expected:
+            lengths = replace(lengths, upper=num_counted_left)  # it was promised that many
         if goal.request.overrun is OverrunStrategy.PARTIAL:  # its first segment is worth delivering
             first = self.lengths.remaining(goal, BudgetScope.FIRST_SEGMENT)
             lengths = replace(lengths, lower=min(lengths.lower, first.lower))
@@ -316,7 +323,7 @@ class Budgets:
         budgeted = {r: k.goal.generation for r, k in self._kept.items() if r != own_id}
         reserved = [g for r, g in budgeted.items() if r in live]
         known = budgeted | {g.request_id: g for g in scheduler.running if g.request_id != own_id}
-        most = len(reserved)
+        most = min(len(budgeted), scheduler.config.max_num_seqs - 1)  # that wait as it does may run along then
         if own_id in live:
             most = live[own_id].max_co_batched
             if others_yield:

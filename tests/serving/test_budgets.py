@@ -2,7 +2,7 @@
 """Time budgets from arrival on, in virtual time."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode
@@ -246,6 +246,30 @@ arrivals = st.lists(
     policy=st.sampled_from(["fcfs", "fcfs_stream", "fcfs_segment", "pud"]),
     max_num_seqs=st.integers(1, 4),
     is_exact=st.booleans(),
+)
+@example(  # while two long plans are written, a third goal comes
+    arrivals=[
+        (0.0095, "go", None, BudgetScope.FIRST_SEGMENT, 142),
+        *[(0.22777348181251306, "long", 0.7255927435525511, BudgetScope.WHOLE_PLAN, 38)] * 2,
+        (0.23692491436268276, "go", None, BudgetScope.FIRST_SEGMENT, 746),
+        (0.23692491436268276, "long", 1.0549015822691676, BudgetScope.WHOLE_PLAN, 746),
+        (0.2800660866906473, "go", None, BudgetScope.FIRST_SEGMENT, 900),
+        (0.31558392678791264, "long", 1.2175037417997918, BudgetScope.FIRST_SEGMENT, 419),
+        (0.31927610109731736, "go", None, BudgetScope.WHOLE_PLAN, 297),
+    ],
+    policy="fcfs_stream",
+    max_num_seqs=4,
+    is_exact=False,
+)
+@example(  # two that wait for a third one's reserved slot go on together
+    arrivals=[
+        (0.375, "go", 1.0, BudgetScope.FIRST_SEGMENT, 0),
+        (0.375, "go", 1.0, BudgetScope.FIRST_SEGMENT, 1),
+        (0.4375, "long", 1.0, BudgetScope.FIRST_SEGMENT, 469),
+    ],
+    policy="fcfs",
+    max_num_seqs=3,
+    is_exact=True,
 )
 @settings(max_examples=50, deadline=None)
 def test_an_admitted_goal_is_in_time_and_others_are_refused_before_anything_is_spent(
