@@ -3,7 +3,6 @@
 
 import dataclasses
 import difflib
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -93,22 +92,23 @@ def _place(values: dict[str, Any], dotted: str) -> tuple[dict[str, Any], str]:
     return section, leaf
 
 
-def plain_parameters(path: Path) -> dict[str, str]:
-    """Returns what a plain file sets, by dotted names and as ROS takes it on a command line; of a ROS file, nothing.
+def plain_parameters(path: Path) -> dict[str, Any]:
+    """Returns what a plain file sets, by dotted names and as a parameter of ROS; of a ROS file, nothing.
 
     ROS reads parameter files of its own form only; the values of any other one must be handed to a node one by one.
 
     Raises:
         PlannerError: INVALID_CONFIG, as ``load_config``.
     """
-    parameters: dict[str, str] = {}
+    parameters: dict[str, Any] = {}
 
     def walk(values: Mapping[str, Any], section: Any, prefix: str = "") -> None:  # noqa: ANN401 (a configuration)
         for name, value in values.items():
             if isinstance(value, dict):
                 walk(value, getattr(section, name), f"{prefix}{name}.")
             else:
-                parameters[prefix + name] = json.dumps(getattr(section, name))
+                setting = getattr(section, name)
+                parameters[prefix + name] = list(setting) if isinstance(setting, tuple) else setting
 
     if not is_ros_file(path):
         values, of_node = _settings(path)

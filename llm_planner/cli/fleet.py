@@ -2,7 +2,6 @@
 """``llm-planner up``: a planner and simulated robots."""
 
 import ipaddress
-import json
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -88,7 +87,7 @@ def up(
     build_library(settings)
     planner: dict[str, ParameterValue] = {**overrides}
     if config is not None and (plain := plain_parameters(config)):
-        config, planner = None, {name: json.loads(value) for name, value in plain.items()} | planner
+        config, planner = None, plain | planner
     if tello and emulate:
         hint = "give one, or start `llm-planner emulate tello` and give the addresses of all drones with --tello"
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"--tello and --emulate both say who the first drones are; {hint}")

@@ -6,7 +6,6 @@ A mistake is one line with its number, as in ``llm-planner up``. Nothing here ne
 
 import contextlib
 import ipaddress
-import json
 import logging
 import shutil
 import socket
@@ -102,10 +101,10 @@ def planner_parameters(values: Mapping[str, str], default_config: Path) -> list[
     config = Path(values["config"]) if values["config"] else default_config
     overrides: dict[str, object] = {setting: values[name] for name, setting in _SETTINGS.items() if values[name]}
     require_usable(load_config(config, overrides, node=node))
-    plain = {name: json.loads(value) for name, value in plain_parameters(config).items()}
     if values["metrics_port"]:
         overrides["metrics_port"] = number(values, "metrics_port", 0, 65535)
-    given = {name: value for name, value in (plain | overrides).items() if value != []}  # ROS has no empty list
+    settings = plain_parameters(config) | overrides
+    given = {name: value for name, value in settings.items() if value != []}  # ROS has no empty list
     return [*([str(config)] if is_ros_file(config) else []), given]
 
 
