@@ -108,7 +108,7 @@ fi
 data=()
 for dir in config launch models profiles robot_models worlds; do if [[ -d $dir ]]; then data+=("$dir"); fi; done
 ros_key=$( (cat "requirements/"{ros,build,constraints}"-$distro.txt"; echo "$version $PWD") | sha256sum | cut -c1-16)
-key=$( (sha256sum CMakeLists.txt package.xml cmake/*.* msg/* srv/* action/* llm_planner/__init__.py
+key=$( (sha256sum CMakeLists.txt package.xml cmake/*.* msg/* srv/* action/* llm_planner/__init__.py llm_planner/engine/kernels.cpp
         echo "$ros_key ${data[*]} $(echo launch/*)") | sha256sum | cut -c1-16)
 
 # Configures and compiles interfaces: what to call them, source, build directory, more options for cmake.

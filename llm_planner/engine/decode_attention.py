@@ -10,6 +10,7 @@ import torch
 
 from llm_planner.engine.attention import attend, reaches, slot_of, soft_cap
 from llm_planner.engine.hardware import upload
+from llm_planner.engine.kernels import PagedRows
 from llm_planner.engine.kv_cache import KVCache
 
 
@@ -41,8 +42,9 @@ class DecodeRow(NamedTuple):
 class DecodeAttention:
     """Implements ``Attention`` in groups of neighbouring rows that are alike.
 
-    In a group little is padded, a long shared prefix is read once, and what is gathered stays in the processor's cache
-    until it is attended.
+    A long shared prefix is read once for the rows of its group. All others are attended by a kernel that reads blocks
+    where they lie; where there is none, in groups in which little is padded, and what is gathered stays in the
+    processor's cache until it is attended.
 
     Args:
         cache: Holds the blocks.
@@ -69,7 +71,7 @@ class DecodeAttention:
         """See ``Attention``."""
         self._cache.write(layer, self._slots, keys, values)
         # The query heads of one KV head are laid out as its queries, so no key is copied for them.
-        grouped = queries.reshape(*keys.shape[:2], -1, keys.shape[2])
+        grouped = queries.unflatten(1, (keys.shape[1], -1))
         attended = [group.attend(layer, grouped[part]) for part, group in self._groups[self._reaches[layer]]]
         return (torch.cat(attended) if len(attended) > 1 else attended[0]).flatten(1)
 
@@ -112,6 +114,8 @@ class _Group(Protocol):
 
 
 def _make_groups(cache: KVCache, rows: Sequence[DecodeRow]) -> list[tuple[slice, _Group]]:
+    if cache.kernels is not None and not any(row.num_shared_blocks >= cache.min_shared_blocks for row in rows):
+        return [(slice(None), _PagedGroup(cache, rows))]
     return [(part, _make_group(cache, rows[part])) for part in split_rows(rows, cache)]
 
 
@@ -119,7 +123,32 @@ def _make_group(cache: KVCache, rows: Sequence[DecodeRow]) -> _Group:
     # Where it pays, as measured: several rows, and a long prefix, at least as long as what follows.
     if len(rows) > 1 and rows[0].num_shared_blocks >= max(cache.min_shared_blocks, _width(rows[-1], cache.block_size)):
         return _SharedGroup(cache, rows)
+    if cache.kernels is not None:
+        return _PagedGroup(cache, rows)
     return _PaddedGroup(cache, [row._replace(num_shared_blocks=0) for row in rows])
+
+
+class _PagedGroup:
+    """Rows that a kernel attends where their blocks lie; neighbours of the same sequence have one table."""
+
+    def __init__(self, cache: KVCache, rows: Sequence[DecodeRow]) -> None:
+        self._cache = cache
+        table: list[int] = []
+        offsets: list[int] = []
+        for index, row in enumerate(rows):
+            if index and row.blocks is rows[index - 1].blocks:
+                offsets.append(offsets[-1])
+                continue
+            offsets.append(len(table))
+            table += row.blocks
+        starts, ends = [row.num_hidden for row in rows], [row.kv_len + 1 for row in rows]
+        self.tables: Sequence[Sequence[int]] = (table, offsets, starts, ends)
+
+    def place(self, *tables: torch.Tensor) -> None:
+        self._rows = PagedRows(*tables)
+
+    def attend(self, layer: int, queries: torch.Tensor) -> torch.Tensor:
+        return self._cache.attend(layer, queries, self._rows)
 
 
 class _PaddedGroup:

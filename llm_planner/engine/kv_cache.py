@@ -6,6 +6,7 @@ import math
 import torch
 
 from llm_planner.engine.hardware import upload
+from llm_planner.engine.kernels import Kernels, PagedRows, can_attend, load_kernels
 from llm_planner.engine.model_config import ModelConfig
 
 # KV of one layer that is gathered at a time: on a CPU what stays in the cache, on a GPU what keeps it busy.
@@ -22,6 +23,7 @@ class KVCache:
 
     Attributes:
         config: Of the model whose KV it holds.
+        kernels: What reads and writes KV where it lies; None where torch does.
         max_gathered_blocks: How much a group of decoding sequences gathers at a time.
         min_shared_blocks: How long a prefix must be to be attended once for all sequences that share it.
     """
@@ -37,6 +39,9 @@ class KVCache:
         self.max_gathered_blocks = gathered_bytes * config.num_layers // self.block_bytes(config, block_size, dtype)
         self.min_shared_blocks = -(-_MIN_SHARED_TOKENS // block_size)
         self.pool = torch.empty(shape, dtype=dtype, device=device)  # untouched: a host commits pages as they are used
+        self.kernels: Kernels | None = None
+        if can_attend(config.head_dim, config.attention_softcap):
+            self.kernels = load_kernels(device, dtype)
         self._layers = list(self.pool)  # views are taken once: at batch size 1 slicing costs as much as copying
         self._scratch = self.pool.new_empty(0)
         self._slots = [tuple(layer.flatten(1, 2)) for layer in self._layers]
@@ -48,6 +53,9 @@ class KVCache:
 
     def write(self, layer: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Stores keys and values, each (num_tokens, num_kv_heads, head_dim), at ``slots`` (num_tokens,)."""
+        if self.kernels is not None:
+            self.kernels.write(self._layers[layer], slots, keys, values)
+            return
         key_slots, value_slots = self._slots[layer]
         key_slots.index_copy_(0, slots, keys)
         value_slots.index_copy_(0, slots, values)
@@ -66,6 +74,11 @@ class KVCache:
         torch.index_select(self._layers[layer], 1, blocks, out=rows)
         keys, values = rows.view(2, num_seqs, -1, *rows.shape[-2:]).transpose(2, 3).unbind(0)
         return keys, values
+
+    def attend(self, layer: int, queries: torch.Tensor, rows: PagedRows) -> torch.Tensor:
+        """Returns what ``Kernels.attend`` makes of a layer; only where there are kernels."""
+        assert self.kernels is not None
+        return self.kernels.attend(queries, self._layers[layer], rows, self.config.attention_scale)
 
     def read_keys(self, layer: int, blocks: torch.Tensor) -> torch.Tensor:
         """Returns the keys of one table (num_kv_heads, len(blocks) * block_size, head_dim); see ``gather``."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Matrix products with weights that are laid out once: packed by oneDNN on a CPU, plain elsewhere.
 
-``x.mm(weight)`` packs the weight again at every call with two rows or more.
+``x.mm(weight)`` packs the weight again at every call with two rows or more. A few rows wait for the weight to be read:
+where all its numbers are those of a bfloat16, as in most checkpoints, half of the bytes say the same.
 """
 
 from dataclasses import dataclass
@@ -10,29 +11,39 @@ from functools import cache
 import torch
 from torch.nn.functional import pad
 
+from llm_planner.engine.kernels import Kernels, load_kernels
+
 _LEAST_PACKED = 1 << 17  # elements of a weight; below, the call costs more than the packing saves
 _FEW_ROWS, _LEAST_ROWS = 16, 4  # up to the first number, rows are multiples of the second: fewer than four take as long
 _MOST_ROWS, _ROWS = 256, 16  # up to the first number at a time, multiples of the second
+_HALVED_ROWS = range(1, 13)
 _PACKED_ROWS = range(3, 65)  # with other numbers a plain product is as fast while the weight fits into the cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear:
-    """``x W + b``; a weight has one layout, or both where memory is cheap.
+    """``x W + b``; a weight has one layout, or several where memory is cheap.
 
     Attributes:
         plain: (in_size, out_size), which for one row on a CPU is faster than its transpose.
         packed: Opaque, for ``torch.ops.mkldnn``.
+        halved: (out_size, in_size), the same numbers in bfloat16, for ``kernels``.
         bias: (out_size,)
+        kernels: What multiplies ``halved``.
     """
 
     plain: torch.Tensor | None
     packed: torch.Tensor | None
+    halved: torch.Tensor | None = None
     bias: torch.Tensor | None
+    kernels: Kernels | None = None
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """Returns (num_rows, out_size) of ``x`` (num_rows, in_size)."""
         num_rows = x.shape[0]
+        if self.kernels is not None and self.halved is not None and num_rows in _HALVED_ROWS:
+            product = self.kernels.multiply(x, self.halved)
+            return product if self.bias is None else product.add_(self.bias)
         if self.plain is not None and (self.packed is None or num_rows not in _PACKED_ROWS):
             return x.mm(self.plain) if self.bias is None else torch.addmm(self.bias, x, self.plain)
         if num_rows <= _MOST_ROWS:
@@ -66,7 +77,9 @@ def make_linear(
     if packed is not None and not keeps_plain:
         return Linear(plain=None, packed=packed, bias=bias)
     plain = weight.t() if is_shared and not keeps_plain else weight.t().contiguous()
-    return Linear(plain=plain, packed=packed, bias=bias)
+    kernels = load_kernels(weight.device, weight.dtype) if keeps_plain else None
+    halved = None if kernels is None else _halve(weight)
+    return Linear(plain=plain, packed=packed, halved=halved, bias=bias, kernels=kernels)
 
 
 @cache
@@ -81,6 +94,14 @@ def can_pack(device_type: str, dtype: torch.dtype) -> bool:
     except (AttributeError, RuntimeError, TypeError):
         return False
     return torch.allclose(product.float(), torch.addmm(bias, x, weight.t()).float(), rtol=0.02, atol=0.02)
+
+
+def _halve(weight: torch.Tensor) -> torch.Tensor | None:
+    """Returns a float32 weight in bfloat16 if nothing is lost."""
+    if weight.dtype != torch.float32:
+        return None
+    halved = weight.to(torch.bfloat16)
+    return halved if torch.equal(halved.to(weight.dtype), weight) else None
 
 
 def _pack(weight: torch.Tensor) -> torch.Tensor:

@@ -4,25 +4,21 @@
 What families have of their own are fields of ``ModelConfig``, or weights of a layer that others lack.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
-from torch.nn.functional import embedding, gelu, rms_norm, silu
+from torch.nn.functional import embedding, rms_norm
 
 from llm_planner.engine.adapter import AdaptedRows, add
 from llm_planner.engine.attention import Attention, soft_cap
 from llm_planner.engine.checkpoint import Weights, feed_forward_products, products
 from llm_planner.engine.hardware import upload
+from llm_planner.engine.kernels import load_kernels
 from llm_planner.engine.linear import Linear, make_linear
 from llm_planner.engine.model_config import ModelConfig
-from llm_planner.engine.rope import RotaryTable, rotate
-
-_ACTIVATIONS: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "silu": silu,
-    "gelu_pytorch_tanh": partial(gelu, approximate="tanh"),
-}
+from llm_planner.engine.operations import make_operations
+from llm_planner.engine.rope import RotaryTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +75,7 @@ class Model:
         head = self._embedding if config.is_tied else load.tensor("lm_head.weight")
         self._head = make_linear(head, keeps_plain=not config.is_large, is_shared=config.is_tied)
         self._embedding_scale = float(torch.tensor(config.embedding_scale, dtype=dtype))
-        self._activate = _ACTIVATIONS[config.activation]
+        self._operations = make_operations(config.activation, load_kernels(device, dtype))
         self._rope = self._local_rope = RotaryTable(config, dtype, device)
         if config.local_rope_theta is not None:
             local = replace(config, rope_theta=config.local_rope_theta, rope_scaling=None, rope_divisors=())
@@ -147,7 +143,7 @@ class Model:
         if layer.qk_norm is not None:
             normed_heads = rms_norm(qk.to(layer.qk_norm.dtype), (config.head_dim,), eps=config.rms_norm_eps)
             qk = (normed_heads * layer.qk_norm).to(qk.dtype)
-        qk = rotate(qk, cos, sin)
+        qk = self._operations.rotate(qk, cos, sin)
         return attend(index, qk[:, : config.num_heads], qk[:, config.num_heads :], values)
 
     def _output(self, index: int, layer: Layer, attended: torch.Tensor, adapted: Sequence[AdaptedRows]) -> torch.Tensor:
@@ -177,13 +173,11 @@ class Model:
     def _feed_forward(
         self, index: int, weights: FeedForward, x: torch.Tensor, adapted: Sequence[AdaptedRows]
     ) -> torch.Tensor:
-        gate, up = add(adapted, index, "gate_up", x, weights.gate_up(x)).chunk(2, dim=-1)
-        inner = self._activate(gate) * up
+        inner = self._operations.gated(add(adapted, index, "gate_up", x, weights.gate_up(x)))
         return add(adapted, index, "down", inner, weights.down(inner))
 
     def _rms(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        normed = rms_norm(x.to(weight.dtype), (self.config.hidden_size,), weight, self.config.rms_norm_eps)
-        return normed.to(x.dtype)
+        return self._operations.rms_norm(x, weight, self.config.rms_norm_eps)
 
 
 @dataclass(frozen=True, slots=True)

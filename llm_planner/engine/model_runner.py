@@ -22,6 +22,7 @@ from llm_planner.engine.model_config import ModelConfig
 from llm_planner.engine.sequence_state import SequenceState
 
 _MAX_CHUNK_ROWS = 16  # up to here the tokens of a chunk join the batch of single tokens
+_MAX_PAGED_TOKENS = 256  # up to here the kernel that reads blocks where they lie is faster than torch for a prompt, too
 _MAX_PACKED_ROWS = 1024  # tokens of several chunks in one pass; with more, what lies between layers leaves the cache
 
 
@@ -164,11 +165,17 @@ class ModelRunner:
     def _prompt(self, chunk: Chunk) -> "_Part":
         """Returns the part of a pass that is a long chunk."""
         state, num_rows, position = chunk.state, chunk.num_rows, chunk.state.num_computed_tokens
+        is_paged = self.cache.kernels is not None and state.kv_len + num_rows <= _MAX_PAGED_TOKENS
+        attend = (
+            DecodeAttention(self.cache, [_row(state, index) for index in range(num_rows)])
+            if is_paged
+            else PrefillAttention(self.cache, state.blocks, state.kv_len, num_rows)
+        )
         return _Part(
             chunks=[chunk],
             token_ids=chunk.token_ids,
             positions=range(position, position + num_rows),
-            attend=PrefillAttention(self.cache, state.blocks, state.kv_len, num_rows),
+            attend=attend,
             pieces=[Piece(0, position, num_rows, state.evictable)],
             adapters=[state.adapter] * num_rows,
         )

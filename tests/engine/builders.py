@@ -90,7 +90,7 @@ def sentencepiece_tokenizer() -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", bos_token="<s>", eos_token="</s>")
 
 
-def save_model(path, family="llama", *, seed=0, max_shard_size="5GB", **overrides):
+def save_model(path, family="llama", *, seed=0, max_shard_size="5GB", dtype=torch.float32, **overrides):
     """Saves a random model whose greedy output varies (larger weights than usual), and returns its directory."""
     settings = {
         "vocab_size": VOCAB_SIZE,
@@ -116,7 +116,7 @@ def save_model(path, family="llama", *, seed=0, max_shard_size="5GB", **override
         for name, parameter in model.named_parameters():
             mean, deviation = (1.0, 0.2) if "norm" in name else (0.0, 0.03 if "embed_tokens" in name else 0.2)
             parameter.normal_(mean, deviation)
-    model.save_pretrained(path, max_shard_size=max_shard_size)
+    model.to(dtype).save_pretrained(path, max_shard_size=max_shard_size)
     byte_level_tokenizer().save_pretrained(path)
     return path
 

@@ -2,7 +2,7 @@
 import pytest
 import torch
 
-from llm_planner.engine import linear
+from llm_planner.engine import kernels, linear
 from llm_planner.engine.backend import TorchBackend
 from llm_planner.engine.model_config import ModelConfig
 from tests.engine.builders import save_model
@@ -16,6 +16,17 @@ def _one_thread():
 @pytest.fixture(scope="session")
 def llama_dir(tmp_path_factory):
     return save_model(tmp_path_factory.mktemp("models") / "llama")
+
+
+@pytest.fixture(scope="module", params=["kernels", "torch"])
+def computed_by(request):
+    """What is computed between the products: our kernels where they were compiled, or torch alone."""
+    if request.param == "kernels" and kernels.library_path() is None:
+        pytest.skip("kernels were not compiled here (make setup, with GCC 12 or later)")
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "torch":
+            patch.setattr(kernels, "_load", lambda dtype: None)
+        yield request.param
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ from llm_planner.engine.model_config import read_model_config
 from llm_planner.engine.model_runner import Chunk
 from tests.engine import builders
 
+pytestmark = pytest.mark.usefixtures("computed_by")
+
 BLOCK_SIZE = 4
 
 

@@ -10,6 +10,8 @@ from transformers import AutoModelForCausalLM
 from llm_planner.engine.backend import TorchBackend
 from tests.engine.builders import LLAMA3_ROPE, PROMPT, generate, save_model, save_quantized, sequence
 
+pytestmark = pytest.mark.usefixtures("computed_by")
+
 LONGROPE = {
     "rope_type": "longrope",
     "rope_theta": 1e4,
@@ -157,6 +159,13 @@ def test_greedy_tokens_of_packed_weights_equal_transformers(case, tmp_path):
     together = generate(backend, *(sequence(name, prompt) for name, prompt in prompts.items()), max_tokens=30)
     for name, prompt in prompts.items():
         assert generate(backend, sequence(name, prompt), max_tokens=30)[name] == together[name]
+
+
+@pytest.mark.parametrize("case", ["llama-tied-rope-llama3-biases", "mistral-window", "qwen3"])
+def test_greedy_tokens_of_weights_in_bfloat16_equal_transformers_in_float32(case, tmp_path):
+    family, overrides = CASES[case]
+    path = save_model(tmp_path / "model", family, seed=len(case), dtype=torch.bfloat16, **overrides)
+    assert_identical(TorchBackend(path, num_kv_blocks=16), path, PROMPT, 60)
 
 
 QUANTIZED = {

@@ -13,6 +13,8 @@ from llm_planner.core.step import SamplingParams, SchedulerOutput, Sequence
 from llm_planner.engine.backend import TorchBackend
 from tests.engine.builders import generate, save_adapter, save_model
 
+pytestmark = pytest.mark.usefixtures("computed_by")
+
 BLOCK_SIZE = 4
 NUM_BLOCKS = 20  # besides the prefixes; fewer than all requests together need: some steps must fail for want of blocks
 MAX_TOKENS = 24

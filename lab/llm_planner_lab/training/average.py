@@ -15,7 +15,7 @@ import typer
 
 from llm_planner_lab.training.network import load_network, save_network
 
-_BESIDE_WEIGHTS = ("tokenizer.json", "tokenizer_config.json", "planner.json")
+BESIDE_WEIGHTS = ("tokenizer.json", "tokenizer_config.json", "planner.json")
 
 
 def average(models: Sequence[Path], output: Path) -> None:
@@ -38,7 +38,7 @@ def average(models: Sequence[Path], output: Path) -> None:
     mean.load_state_dict({name: weight / len(models) for name, weight in sums.items()})
     output.mkdir(parents=True, exist_ok=True)
     save_network(mean, output)
-    for name in _BESIDE_WEIGHTS:
+    for name in BESIDE_WEIGHTS:
         shutil.copyfile(first / name, output / name)
 
 

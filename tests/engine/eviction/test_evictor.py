@@ -60,13 +60,18 @@ def test_the_prompt_may_come_in_any_chunks_and_behind_a_shared_prefix(backend, s
 def test_blocks_are_free_in_the_same_step_and_attention_reads_less(snapkv, monkeypatch):
     snapkv.execute(start(SEQUENCE))
     cache, gathered = snapkv._runner.cache, []
-    original = cache.gather
+    gather, attend = cache.gather, cache.attend
 
-    def gather(layer, blocks, num_seqs):
+    def counted_gather(layer, blocks, num_seqs):
         gathered.append(len(blocks))
-        return original(layer, blocks, num_seqs)
+        return gather(layer, blocks, num_seqs)
 
-    monkeypatch.setattr(cache, "gather", gather)
+    def counted_attend(layer, queries, rows):
+        gathered.append(len(rows.tables))
+        return attend(layer, queries, rows)
+
+    monkeypatch.setattr(cache, "gather", counted_gather)
+    monkeypatch.setattr(cache, "attend", counted_attend)
     before = snapkv.execute(decode("a"))
     assert before.free_kv_blocks == NUM_BLOCKS - 2 - 34  # 133 tokens
     assert set(gathered) == {34}

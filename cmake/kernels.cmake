@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+# The engine's kernels for one thread of a CPU, next to the package's code. Only what GCC makes of them is faster than
+# torch, by the instructions that it chooses when they are loaded (GCC 12 or later on x86-64). Without them torch computes.
+include(CheckCXXSourceCompiles)
+
+function(install_kernels module_dir)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    message(STATUS "no kernels of our own: they need GCC")
+    return()
+  endif()
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    check_cxx_source_compiles(
+      "__attribute__((target_clones(\"arch=x86-64-v4\", \"arch=x86-64-v3\", \"default\"))) int f() { return 0; }
+       int main() { return f(); }"
+      HAS_TARGET_CLONES)
+    if(NOT HAS_TARGET_CLONES)
+      message(STATUS "no kernels of our own: they need GCC 12 or later")
+      return()
+    endif()
+  endif()
+  add_library(${PROJECT_NAME}_kernels MODULE llm_planner/engine/kernels.cpp)
+  target_compile_features(${PROJECT_NAME}_kernels PRIVATE cxx_std_17)
+  # Sums in any order, but not-a-number stays what it is: no -ffast-math.
+  target_compile_options(${PROJECT_NAME}_kernels PRIVATE -O3 -fopenmp-simd -fno-math-errno -fno-trapping-math
+    -fno-signed-zeros -fassociative-math -freciprocal-math -Wall -Wextra)
+  install(TARGETS ${PROJECT_NAME}_kernels DESTINATION "${module_dir}")
+endfunction()

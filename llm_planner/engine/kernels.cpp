@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a step computes between its matrix products, for one thread of a CPU: each function is one pass over memory that
+// a plain tensor library makes in five to ten. kernels.py says what shapes are expected; nothing is checked here.
+//
+// Numbers are read as float32 or bfloat16, computed in float32, and rounded once. Not-a-number goes through: a sequence
+// that is no longer finite must be noticed.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+// One body for each instruction set, chosen when the library is loaded: it may have been built on another machine.
+#if defined(__x86_64__)
+#define EACH_PROCESSOR __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define EACH_PROCESSOR
+#endif
+#define ALWAYS_INLINE __attribute__((always_inline)) // into each of these bodies
+#define INLINED inline ALWAYS_INLINE
+
+namespace {
+
+using Index = std::int64_t;
+
+constexpr int LARGEST_HEAD = 256; // kernels.py
+
+struct BFloat16 {
+  std::uint16_t bits;
+};
+
+INLINED float load(float value) { return value; }
+
+INLINED float load(BFloat16 value) { return __builtin_bit_cast(float, std::uint32_t{value.bits} << 16); }
+
+INLINED void store(float value, float *to) { *to = value; }
+
+INLINED void store(float value, BFloat16 *to) { // to the nearest, ties to even
+  const auto bits = __builtin_bit_cast(std::uint32_t, value);
+  const bool is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
+  to->bits = static_cast<std::uint16_t>(is_nan ? 0x7fc0u : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+}
+
+// exp(x) for x <= 0, to two units in the last place: 2^n times a polynomial of the rest; 0 is never reached.
+INLINED float exp_of(float x) {
+  x = x < -87.0f ? -87.0f : x;
+  const float n = __builtin_rintf(x * 1.44269504f);
+  const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f; // ln 2 in two parts
+  const float p = 1.0f + r * (1.0f + r * (1.0f / 2 + r * (1.0f / 6 + r * (1.0f / 24 + r * (1.0f / 120 + r / 720)))));
+  return p * __builtin_bit_cast(float, (static_cast<std::int32_t>(n) + 127) << 23);
+}
+
+template <typename T> INLINED void rms_norm(const T *x, const T *weight, T *out, Index rows, Index size, float eps) {
+  for (Index row = 0; row < rows; ++row, x += size, out += size) {
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (Index i = 0; i < size; ++i) {
+      const float value = load(x[i]);
+      sum += value * value;
+    }
+    const float scale = 1 / std::sqrt(sum / static_cast<float>(size) + eps);
+#pragma omp simd
+    for (Index i = 0; i < size; ++i) store(load(x[i]) * scale * load(weight[i]), out + i);
+  }
+}
+
+template <typename T> INLINED void gated_silu(const T *gate_up, T *out, Index rows, Index size) {
+  for (Index row = 0; row < rows; ++row, gate_up += 2 * size, out += size) {
+#pragma omp simd
+    for (Index i = 0; i < size; ++i) {
+      const float gate = load(gate_up[i]), shrunk = exp_of(-std::fabs(gate));
+      store(gate * (gate < 0 ? shrunk : 1.0f) / (1 + shrunk) * load(gate_up[size + i]), out + i);
+    }
+  }
+}
+
+template <typename T>
+INLINED void rotate(T *heads, const T *cos, const T *sin, Index rows, Index stride, Index num_heads, Index head_dim) {
+  const Index half = head_dim / 2;
+  for (Index row = 0; row < rows; ++row, heads += stride, cos += head_dim, sin += head_dim) {
+    for (Index head = 0; head < num_heads; ++head) {
+      T *low = heads + head * head_dim, *high = low + half;
+#pragma omp simd
+      for (Index i = 0; i < half; ++i) {
+        const float a = load(low[i]), b = load(high[i]);
+        store(a * load(cos[i]) + b * load(sin[i]), low + i);
+        store(b * load(cos[half + i]) + a * load(sin[half + i]), high + i);
+      }
+    }
+  }
+}
+
+template <typename T>
+INLINED void write(const T *keys, const T *values, const Index *slots, T *key_pool, T *value_pool, Index rows,
+                   Index key_stride, Index value_stride, Index size) {
+  for (Index row = 0; row < rows; ++row) {
+    std::memcpy(key_pool + slots[row] * size, keys + row * key_stride, static_cast<std::size_t>(size) * sizeof(T));
+    std::memcpy(value_pool + slots[row] * size, values + row * value_stride, static_cast<std::size_t>(size) * sizeof(T));
+  }
+}
+
+// A few rows of x times the transpose of weight (out_size, in_size), each weight read once for all of them.
+template <int ROWS>
+INLINED void multiply_rows(const float *x, const BFloat16 *weight, float *out, Index in_size, Index out_size, Index stride) {
+  for (Index column = 0; column < out_size; ++column, weight += in_size) {
+    float a = 0, b = 0, c = 0, d = 0;
+#pragma omp simd reduction(+ : a, b, c, d)
+    for (Index i = 0; i < in_size; ++i) {
+      const float w = load(weight[i]);
+      a += w * x[i];
+      if (ROWS > 1) b += w * x[in_size + i];
+      if (ROWS > 2) c += w * x[2 * in_size + i];
+      if (ROWS > 3) d += w * x[3 * in_size + i];
+    }
+    out[column] = a;
+    if (ROWS > 1) out[stride + column] = b;
+    if (ROWS > 2) out[2 * stride + column] = c;
+    if (ROWS > 3) out[3 * stride + column] = d;
+  }
+}
+
+INLINED void multiply(const float *x, const BFloat16 *weight, float *out, Index rows, Index in_size, Index out_size) {
+  constexpr Index NEAR = 32768; // weights that stay in the nearest cache while all rows meet them
+  const Index step = std::max(Index{1}, NEAR / in_size);
+  for (Index column = 0; column < out_size; column += step) {
+    const Index width = std::min(step, out_size - column);
+    const BFloat16 *part = weight + column * in_size;
+    for (Index row = 0, count; row < rows; row += count) {
+      const float *from = x + row * in_size;
+      float *to = out + row * out_size + column;
+      count = rows - row == 5 || rows - row == 6 || rows - row == 9 ? 3 : std::min(Index{4}, rows - row);
+      if (count == 1) multiply_rows<1>(from, part, to, in_size, width, out_size);
+      if (count == 2) multiply_rows<2>(from, part, to, in_size, width, out_size);
+      if (count == 3) multiply_rows<3>(from, part, to, in_size, width, out_size);
+      if (count == 4) multiply_rows<4>(from, part, to, in_size, width, out_size);
+    }
+  }
+}
+
+// Calls visit(where, token) for each token of a sequence: where its head lies in a pool, block by block.
+template <typename T, typename Visit>
+INLINED void for_each_token(const T *pool, const Index *blocks, Index start, Index end, Index block_size, Index stride,
+                            Visit visit) {
+  for (Index token = start, block = start / block_size; token < end; ++block) {
+    const Index upto = std::min(end, (block + 1) * block_size);
+    const T *where = pool + (blocks[block] * block_size + token - block * block_size) * stride;
+    for (; token < upto; ++token, where += stride) visit(where, token - start);
+  }
+}
+
+// The query heads of one sequence that share one key-value head, at most LARGEST_HEAD wide. SIZE is their width where it
+// is known when this is compiled, else 0. scores has room for each token and query head.
+template <int SIZE, typename T>
+INLINED void attend_head(const T *queries, const T *keys, const T *values, const Index *blocks, Index start, Index end,
+                         Index block_size, Index stride, Index group_size, Index head_dim, float scale, float *scores,
+                         T *out) {
+  const Index size = SIZE ? SIZE : head_dim, length = end - start;
+  for_each_token(keys, blocks, start, end, block_size, stride, [&](const T *key, Index token) ALWAYS_INLINE {
+    for (Index query = 0; query < group_size; ++query) {
+      float score = 0;
+#pragma omp simd reduction(+ : score)
+      for (Index i = 0; i < size; ++i) score += load(queries[query * size + i]) * load(key[i]);
+      scores[query * length + token] = score * scale;
+    }
+  });
+  for (Index query = 0; query < group_size; ++query, scores += length, out += size) {
+    float peak = -std::numeric_limits<float>::infinity(), total = 0;
+#pragma omp simd reduction(max : peak)
+    for (Index i = 0; i < length; ++i) peak = scores[i] > peak ? scores[i] : peak;
+#pragma omp simd reduction(+ : total)
+    for (Index i = 0; i < length; ++i) {
+      scores[i] = exp_of(scores[i] - peak);
+      total += scores[i];
+    }
+    float attended[SIZE ? SIZE : LARGEST_HEAD] = {};
+    for_each_token(values, blocks, start, end, block_size, stride, [&](const T *value, Index token) ALWAYS_INLINE {
+      const float weight = scores[token];
+#pragma omp simd
+      for (Index i = 0; i < size; ++i) attended[i] += weight * load(value[i]);
+    });
+#pragma omp simd
+    for (Index i = 0; i < size; ++i) store(attended[i] / total, out + i);
+  }
+}
+
+// Row i attends to the tokens starts[i] .. ends[i] of the sequence whose block table begins at tables[offsets[i]].
+template <int SIZE, typename T>
+INLINED void attend(const T *queries, const T *keys, const T *values, T *out, const Index *tables, const Index *offsets,
+                    const Index *starts, const Index *ends, Index rows, Index query_stride, Index num_kv_heads,
+                    Index group_size, Index head_dim, Index block_size, float scale) {
+  Index longest = 0;
+  for (Index row = 0; row < rows; ++row) longest = std::max(longest, ends[row] - starts[row]);
+  std::vector<float> scores(static_cast<std::size_t>(group_size * longest));
+  const Index size = SIZE ? SIZE : head_dim;
+  for (Index row = 0; row < rows; ++row, queries += query_stride) {
+    for (Index head = 0; head < num_kv_heads; ++head, out += group_size * size) {
+      attend_head<SIZE>(queries + head * group_size * size, keys + head * size, values + head * size, tables + offsets[row],
+                        starts[row], ends[row], block_size, num_kv_heads * size, group_size, size, scale, scores.data(),
+                        out);
+    }
+  }
+}
+
+} // namespace
+
+#define EXPORT extern "C" EACH_PROCESSOR void
+
+#define EXPORT_FOR(NAME, T)                                                                                            \
+  EXPORT rms_norm_##NAME(const T *x, const T *weight, T *out, Index rows, Index size, float eps) {                     \
+    rms_norm(x, weight, out, rows, size, eps);                                                                         \
+  }                                                                                                                    \
+  EXPORT gated_silu_##NAME(const T *gate_up, T *out, Index rows, Index size) { gated_silu(gate_up, out, rows, size); } \
+  EXPORT rotate_##NAME(T *heads, const T *cos, const T *sin, Index rows, Index stride, Index num_heads,                \
+                       Index head_dim) {                                                                               \
+    rotate(heads, cos, sin, rows, stride, num_heads, head_dim);                                                        \
+  }                                                                                                                    \
+  EXPORT write_##NAME(const T *keys, const T *values, const Index *slots, T *key_pool, T *value_pool, Index rows,      \
+                      Index key_stride, Index value_stride, Index size) {                                              \
+    write(keys, values, slots, key_pool, value_pool, rows, key_stride, value_stride, size);                            \
+  }                                                                                                                    \
+  EXPORT attend_##NAME(const T *queries, const T *keys, const T *values, T *out, const Index *tables,                  \
+                       const Index *offsets, const Index *starts, const Index *ends, Index rows, Index query_stride,   \
+                       Index num_kv_heads, Index group_size, Index head_dim, Index block_size, float scale) {          \
+    const auto with = [&](auto size) ALWAYS_INLINE {                                                                   \
+      attend<decltype(size)::value>(queries, keys, values, out, tables, offsets, starts, ends, rows, query_stride,     \
+                                    num_kv_heads, group_size, head_dim, block_size, scale);                            \
+    };                                                                                                                 \
+    if (head_dim == 64) with(std::integral_constant<int, 64>());                                                       \
+    else if (head_dim == 128) with(std::integral_constant<int, 128>());                                                \
+    else with(std::integral_constant<int, 0>());                                                                       \
+  }
+
+EXPORT_FOR(float32, float)
+EXPORT_FOR(bfloat16, BFloat16)
+
+EXPORT multiply_bfloat16_weight(const float *x, const BFloat16 *weight, float *out, Index rows, Index in_size, Index out_size) {
+  multiply(x, weight, out, rows, in_size, out_size);
+}

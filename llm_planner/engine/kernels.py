@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a step of few tokens computes, in kernels of our own where they are the fastest: on one thread of a CPU.
+
+``kernels.cpp`` is compiled by ``make setup`` and by colcon. Each kernel is one call and one pass over memory; torch
+takes ten calls for a norm, and copies the KV of decoding sequences before it attends. Where the library is not there,
+on a GPU, and with several threads, torch computes the same (``operations.py``, ``decode_attention.py``, ``linear.py``).
+"""
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch.nn.functional import rms_norm
+
+import llm_planner
+
+LIBRARY = "libllm_planner_kernels.so"
+_NAMES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
+_LARGEST_HEAD = 256  # kernels.cpp
+_KINDS: dict[str, Any] = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "f": ctypes.c_float}
+
+
+class PagedRows(NamedTuple):
+    """What rows of queries see of the cache.
+
+    Attributes:
+        tables: Block tables, one behind the other.
+        offsets: Where the table of each row begins (num_rows,).
+        starts: First token of its sequence that each row sees (num_rows,).
+        ends: One behind the last (num_rows,).
+    """
+
+    tables: torch.Tensor
+    offsets: torch.Tensor
+    starts: torch.Tensor
+    ends: torch.Tensor
+
+
+class Kernels:
+    """The kernels for one data type; rows of all tensors lie one behind the other, unless said otherwise."""
+
+    def __init__(self, library: ctypes.CDLL, dtype: torch.dtype) -> None:
+        def kernel(name: str, kinds: str) -> Callable[..., None]:
+            function = library[f"{name}_{_NAMES[dtype]}"]
+            function.argtypes, function.restype = [_KINDS[kind] for kind in kinds], None
+            return function
+
+        self._rms_norm = kernel("rms_norm", "pppiif")
+        self._gated_silu = kernel("gated_silu", "ppii")
+        self._rotate = kernel("rotate", "pppiiii")
+        self._write = kernel("write", "pppppiiii")
+        self._attend = kernel("attend", "ppppppppiiiiiif")
+        self._multiply = library["multiply_bfloat16_weight"]
+        self._multiply.argtypes, self._multiply.restype = [_KINDS[kind] for kind in "pppiii"], None
+
+    def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+        """Returns ``x`` (num_rows, size) divided by its root mean square, times ``weight`` (size,)."""
+        out = torch.empty_like(x)
+        self._rms_norm(x.data_ptr(), weight.data_ptr(), out.data_ptr(), *x.shape, eps)
+        return out
+
+    def gated_silu(self, gate_up: torch.Tensor) -> torch.Tensor:
+        """Returns silu(gate) * up (num_rows, size) of both, side by side (num_rows, 2 * size)."""
+        num_rows, size = gate_up.shape[0], gate_up.shape[1] // 2
+        out = gate_up.new_empty(num_rows, size)
+        self._gated_silu(gate_up.data_ptr(), out.data_ptr(), num_rows, size)
+        return out
+
+    def multiply(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        """Returns the product (num_rows, out_size) of a few rows, in float32, and a weight in bfloat16.
+
+        One row waits for its weight, which is half as many bytes as in float32; nothing is rounded but the sums.
+
+        Args:
+            x: (num_rows, in_size)
+            weight: (out_size, in_size)
+        """
+        out = x.new_empty(x.shape[0], weight.shape[0])
+        self._multiply(x.data_ptr(), weight.data_ptr(), out.data_ptr(), *x.shape, weight.shape[0])
+        return out
+
+    def rotate(self, heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        """As ``rope.rotate``, in place; the heads of a row lie one behind the other, the rows anywhere."""
+        num_rows, num_heads, head_dim = heads.shape
+        pointers = heads.data_ptr(), cos.data_ptr(), sin.data_ptr()
+        self._rotate(*pointers, num_rows, heads.stride(0), num_heads, head_dim)
+        return heads
+
+    def write(self, pools: torch.Tensor, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Stores keys and values, each (num_rows, num_kv_heads, head_dim) with rows anywhere, at ``slots`` (num_rows,).
+
+        Args:
+            pools: (2, num_blocks, block_size, num_kv_heads, head_dim), as in ``KVCache``.
+            slots: Places of tokens in the flattened pool.
+            keys: Rotated.
+            values: As they are.
+        """
+        num_rows, num_kv_heads, head_dim = keys.shape
+        data = keys, values, slots, pools[0], pools[1]
+        strides = keys.stride(0), values.stride(0)
+        self._write(*(tensor.data_ptr() for tensor in data), num_rows, *strides, num_kv_heads * head_dim)
+
+    def attend(self, queries: torch.Tensor, pools: torch.Tensor, rows: PagedRows, scale: float) -> torch.Tensor:
+        """Returns the attended values of ``queries``, both (num_rows, num_kv_heads, group_size, head_dim).
+
+        KV is read where it lies (PagedAttention; Kwon et al., SOSP 2023, section 4.3).
+
+        Args:
+            queries: Rows anywhere, the heads of a row one behind the other.
+            pools: As for ``write``.
+            rows: What each of them sees.
+            scale: Of the scores.
+        """
+        num_rows, num_kv_heads, group_size, head_dim = queries.shape
+        out = queries.new_empty(queries.shape)
+        data = queries, pools[0], pools[1], out, *rows
+        sizes = num_rows, queries.stride(0), num_kv_heads, group_size, head_dim, pools.shape[2]
+        self._attend(*(tensor.data_ptr() for tensor in data), *sizes, scale)
+        return out
+
+
+def load_kernels(device: torch.device, dtype: torch.dtype) -> Kernels | None:
+    """Returns the kernels where they are the fastest; None elsewhere: torch knows several threads."""
+    if device.type != "cpu" or torch.get_num_threads() > 1 or dtype not in _NAMES:
+        return None
+    return _load(dtype)
+
+
+def can_attend(head_dim: int, softcap: float | None) -> bool:
+    """Returns whether ``Kernels.attend`` computes the attention of a model."""
+    return head_dim <= _LARGEST_HEAD and softcap is None
+
+
+def library_path() -> Path | None:
+    """Returns where the compiled library is; None if it was not compiled for this installation."""
+    paths = (Path(directory, LIBRARY) for directory in llm_planner.__path__)
+    return next((path for path in paths if path.is_file()), None)
+
+
+@cache
+def _load(dtype: torch.dtype) -> Kernels | None:
+    """Returns the kernels if they are there and compute what torch does: they may be those of another version."""
+    path = library_path()
+    if path is None:
+        return None
+    generator = torch.Generator().manual_seed(0)
+    x, weight = (torch.randn(shape, generator=generator).to(dtype) for shape in ((3, 40), (40,)))
+    try:
+        kernels = Kernels(ctypes.CDLL(str(path)), dtype)
+        normed = kernels.rms_norm(x, weight, 1e-6)
+    except (AttributeError, OSError):
+        return None
+    is_right = torch.allclose(normed.float(), rms_norm(x.float(), (40,), weight.float(), 1e-6), rtol=0.02, atol=0.02)
+    return kernels if is_right else None
