@@ -120,7 +120,7 @@ compile() {
   cmake -S "$2" -B "$3" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF "${@:4}" \
     -DCMAKE_INSTALL_PREFIX="$venv" -DPython3_EXECUTABLE="$venv/bin/python" \
     -DCMAKE_PROJECT_INCLUDE="$PWD/cmake/pip_ros_fixups.cmake" >"$log" 2>&1 &&
-    cmake --build "$3" >>"$log" 2>&1 || { tail -40 "$log" >&2; fail "the interfaces do not compile; see $log"; }
+    cmake --build "$3" >>"$log" 2>&1 || { tail -40 "$log" >&2; fail "$1 do not compile; see $log"; }
 }
 install_from() {
   local log=$1/setup.log
@@ -130,7 +130,7 @@ install_from() {
 if ! is_done interfaces "$key"; then
   export AMENT_PREFIX_PATH=$venv CMAKE_PREFIX_PATH=$venv PATH=$venv/bin:$PATH
   build=$venv/interfaces-$ros_key
-  compile "the ROS 2 interfaces" . "$build" -DLLM_PLANNER_DEVELOP=ON
+  compile "the ROS 2 interfaces and the kernels" . "$build" -DLLM_PLANNER_DEVELOP=ON
   site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("platlib"))')
   rm -rf "$site/llm_planner" "$venv"/lib/libllm_planner__*.so # of interfaces that may be gone by now
   install_from "$build"

@@ -18,12 +18,19 @@ LARGE_BYTES = 1_000_000_000
 
 
 def torch_facts() -> dict[str, Any]:
-    """Returns torch's version, and the devices that it can use."""
+    """Returns torch's version, the devices that it can use, and whether our kernels for a CPU were compiled."""
     import torch
+
+    from llm_planner.engine.kernels import library_path
 
     has_cuda = torch.cuda.is_available()
     devices = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())] if has_cuda else []
-    return {"torch": torch.__version__, "cuda_build": torch.version.cuda, "devices": devices}
+    return {
+        "torch": torch.__version__,
+        "cuda_build": torch.version.cuda,
+        "devices": devices,
+        "has_kernels": library_path() is not None,
+    }
 
 
 def model_facts(name: str, how: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from llm_planner.doctor import machine, model_check, network
 from llm_planner.doctor.finding import Finding, Level, examine
 from llm_planner.doctor.probe import Answer, probe
 
-TORCH = {"torch": "2.13.0+cpu", "cuda_build": None, "devices": []}
+TORCH = {"torch": "2.13.0+cpu", "cuda_build": None, "devices": [], "has_kernels": True}
 SEEN = {"rmw": "rmw_fastrtps_cpp", "domain": "7", "trips_ms": [1.0, 3.0, 2.0], "planners": [], "robots": ["/drone_1"]}
 
 
@@ -88,6 +88,7 @@ def test_a_port_that_is_taken_is_named():
     [
         ({}, False, Level.OK, "processor"),
         ({}, True, Level.WARNING, "without CUDA"),
+        ({"has_kernels": False}, False, Level.WARNING, "without the engine's own kernels"),
         ({"cuda_build": "13.0"}, True, Level.WARNING, "cannot use"),
         ({"cuda_build": "13.0", "devices": ["NVIDIA H200"]}, True, Level.OK, "H200"),
     ],
