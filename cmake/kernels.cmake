@@ -22,6 +22,6 @@ function(install_kernels module_dir)
   target_compile_features(${PROJECT_NAME}_kernels PRIVATE cxx_std_17)
   # Sums in any order, but not-a-number stays what it is: no -ffast-math.
   target_compile_options(${PROJECT_NAME}_kernels PRIVATE -O3 -fopenmp-simd -fno-math-errno -fno-trapping-math
-    -fno-signed-zeros -fassociative-math -freciprocal-math -Wall -Wextra)
+    -fno-signed-zeros -fassociative-math -freciprocal-math -Wall -Wextra -Wno-psabi)
   install(TARGETS ${PROJECT_NAME}_kernels DESTINATION "${module_dir}")
 endfunction()

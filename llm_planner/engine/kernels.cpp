@@ -102,40 +102,57 @@ INLINED void write(const T *keys, const T *values, const Index *slots, T *key_po
   }
 }
 
-// A few rows of x times the transpose of weight (out_size, in_size), each weight read once for all of them.
-template <int ROWS>
-INLINED void multiply_rows(const float *x, const BFloat16 *weight, float *out, Index in_size, Index out_size, Index stride) {
-  for (Index column = 0; column < out_size; ++column, weight += in_size) {
-    float a = 0, b = 0, c = 0, d = 0;
-#pragma omp simd reduction(+ : a, b, c, d)
+template <int BYTES> struct Vector {
+  static constexpr int LANES = BYTES / 4;
+  typedef float Floats __attribute__((vector_size(BYTES)));
+  typedef std::uint32_t Words __attribute__((vector_size(BYTES)));
+  typedef std::uint16_t Halves __attribute__((vector_size(BYTES / 2)));
+};
+
+constexpr int PANEL = 64; // columns of a weight that lie together, row by row: kernels.py
+constexpr int WIDTH = 4;  // vectors of a row of sums, which stay in registers
+
+// ROWS rows of x times a panel of a weight.
+template <typename V, int ROWS>
+INLINED void multiply_panel(const float *x, const BFloat16 *panel, float *out, Index in_size, Index out_size) {
+  for (int column = 0; column < PANEL; column += WIDTH * V::LANES) {
+    typename V::Floats sums[ROWS][WIDTH] = {}, weights[WIDTH];
     for (Index i = 0; i < in_size; ++i) {
-      const float w = load(weight[i]);
-      a += w * x[i];
-      if (ROWS > 1) b += w * x[in_size + i];
-      if (ROWS > 2) c += w * x[2 * in_size + i];
-      if (ROWS > 3) d += w * x[3 * in_size + i];
+#pragma GCC unroll 4
+      for (int k = 0; k < WIDTH; ++k) {
+        typename V::Halves bits;
+        std::memcpy(&bits, panel + i * PANEL + column + k * V::LANES, sizeof bits);
+        weights[k] = reinterpret_cast<typename V::Floats>(__builtin_convertvector(bits, typename V::Words) << 16);
+      }
+#pragma GCC unroll 8
+      for (int row = 0; row < ROWS; ++row) {
+#pragma GCC unroll 4
+        for (int k = 0; k < WIDTH; ++k) sums[row][k] += x[row * in_size + i] * weights[k];
+      }
     }
-    out[column] = a;
-    if (ROWS > 1) out[stride + column] = b;
-    if (ROWS > 2) out[2 * stride + column] = c;
-    if (ROWS > 3) out[3 * stride + column] = d;
+#pragma GCC unroll 8
+    for (int row = 0; row < ROWS; ++row) {
+      std::memcpy(out + row * out_size + column, sums[row], sizeof sums[row]);
+    }
   }
 }
 
+// x times a weight in panels (out_size / PANEL, in_size, PANEL), at most MOST rows at a time. A panel stays in the nearest
+// cache while all rows meet it.
+template <typename V, int MOST>
 INLINED void multiply(const float *x, const BFloat16 *weight, float *out, Index rows, Index in_size, Index out_size) {
-  constexpr Index NEAR = 32768; // weights that stay in the nearest cache while all rows meet them
-  const Index step = std::max(Index{1}, NEAR / in_size);
-  for (Index column = 0; column < out_size; column += step) {
-    const Index width = std::min(step, out_size - column);
-    const BFloat16 *part = weight + column * in_size;
+  for (Index column = 0; column < out_size; column += PANEL, weight += PANEL * in_size) {
     for (Index row = 0, count; row < rows; row += count) {
       const float *from = x + row * in_size;
       float *to = out + row * out_size + column;
-      count = rows - row == 5 || rows - row == 6 || rows - row == 9 ? 3 : std::min(Index{4}, rows - row);
-      if (count == 1) multiply_rows<1>(from, part, to, in_size, width, out_size);
-      if (count == 2) multiply_rows<2>(from, part, to, in_size, width, out_size);
-      if (count == 3) multiply_rows<3>(from, part, to, in_size, width, out_size);
-      if (count == 4) multiply_rows<4>(from, part, to, in_size, width, out_size);
+      count = std::min(rows - row, Index{MOST});
+      if (rows - row - count == 1 || rows - row - count == 2) count = std::min(count, Index{4}); // no row alone
+      if (count == 1) multiply_panel<V, 1>(from, weight, to, in_size, out_size);
+      if (count == 2) multiply_panel<V, 2>(from, weight, to, in_size, out_size);
+      if (count == 3) multiply_panel<V, 3>(from, weight, to, in_size, out_size);
+      if (MOST > 3 && count == 4) multiply_panel<V, 4>(from, weight, to, in_size, out_size);
+      if (MOST > 3 && count == 5) multiply_panel<V, 5>(from, weight, to, in_size, out_size);
+      if (MOST > 3 && count == 6) multiply_panel<V, 6>(from, weight, to, in_size, out_size);
     }
   }
 }
@@ -236,6 +253,17 @@ INLINED void attend(const T *queries, const T *keys, const T *values, T *out, co
 EXPORT_FOR(float32, float)
 EXPORT_FOR(bfloat16, BFloat16)
 
-EXPORT multiply_bfloat16_weight(const float *x, const BFloat16 *weight, float *out, Index rows, Index in_size, Index out_size) {
-  multiply(x, weight, out, rows, in_size, out_size);
+// Whether a register holds 16 numbers, and there are 32 of them.
+extern "C" int has_large_registers() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512f");
+#else
+  return 0;
+#endif
+}
+
+EXPORT multiply_float32(const float *x, const BFloat16 *weight, float *out, Index rows, Index in_size, Index out_size,
+                        Index has_large) {
+  if (has_large) multiply<Vector<64>, 6>(x, weight, out, rows, in_size, out_size);
+  else multiply<Vector<32>, 3>(x, weight, out, rows, in_size, out_size);
 }

@@ -19,7 +19,7 @@ import llm_planner
 
 LIBRARY = "libllm_planner_kernels.so"
 _NAMES = {torch.float32: "float32", torch.bfloat16: "bfloat16"}
-_LARGEST_HEAD = 256  # kernels.cpp
+_LARGEST_HEAD, _PANEL = 256, 64  # kernels.cpp
 _KINDS: dict[str, Any] = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "f": ctypes.c_float}
 
 
@@ -40,7 +40,11 @@ class PagedRows(NamedTuple):
 
 
 class Kernels:
-    """The kernels for one data type; rows of all tensors lie one behind the other, unless said otherwise."""
+    """The kernels for one data type; rows of all tensors lie one behind the other, unless said otherwise.
+
+    Attributes:
+        most_rows: So many rows are multiplied faster than by torch.
+    """
 
     def __init__(self, library: ctypes.CDLL, dtype: torch.dtype) -> None:
         def kernel(name: str, kinds: str) -> Callable[..., None]:
@@ -53,8 +57,11 @@ class Kernels:
         self._rotate = kernel("rotate", "pppiiii")
         self._write = kernel("write", "pppppiiii")
         self._attend = kernel("attend", "ppppppppiiiiiif")
-        self._multiply = library["multiply_bfloat16_weight"]
-        self._multiply.argtypes, self._multiply.restype = [_KINDS[kind] for kind in "pppiii"], None
+        self.most_rows = 0
+        if dtype == torch.float32:
+            self._multiply = kernel("multiply", "pppiiii")
+            self._has_large_registers = library["has_large_registers"]()
+            self.most_rows = 32 if self._has_large_registers else 3  # as measured
 
     def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
         """Returns ``x`` (num_rows, size) divided by its root mean square, times ``weight`` (size,)."""
@@ -76,10 +83,12 @@ class Kernels:
 
         Args:
             x: (num_rows, in_size)
-            weight: (out_size, in_size)
+            weight: What ``panels`` makes of it.
         """
-        out = x.new_empty(x.shape[0], weight.shape[0])
-        self._multiply(x.data_ptr(), weight.data_ptr(), out.data_ptr(), *x.shape, weight.shape[0])
+        out_size = weight.shape[0] * _PANEL
+        out = x.new_empty(x.shape[0], out_size)
+        pointers = x.data_ptr(), weight.data_ptr(), out.data_ptr()
+        self._multiply(*pointers, *x.shape, out_size, self._has_large_registers)
         return out
 
     def rotate(self, heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
@@ -132,6 +141,17 @@ def load_kernels(device: torch.device, dtype: torch.dtype) -> Kernels | None:
 def can_attend(head_dim: int, softcap: float | None) -> bool:
     """Returns whether ``Kernels.attend`` computes the attention of a model."""
     return head_dim <= _LARGEST_HEAD and softcap is None
+
+
+def panels(weight: torch.Tensor) -> torch.Tensor | None:
+    """Returns a float32 weight (out_size, in_size) for ``Kernels.multiply``: (out_size / 64, in_size, 64), in bfloat16.
+
+    None if a number of it is none of bfloat16, or it is no whole number of panels.
+    """
+    halved = weight.to(torch.bfloat16)
+    if weight.shape[0] % _PANEL or not torch.equal(halved.to(weight.dtype), weight):
+        return None
+    return halved.unflatten(0, (-1, _PANEL)).transpose(1, 2).contiguous()
 
 
 def library_path() -> Path | None:

@@ -11,12 +11,11 @@ from functools import cache
 import torch
 from torch.nn.functional import pad
 
-from llm_planner.engine.kernels import Kernels, load_kernels
+from llm_planner.engine.kernels import Kernels, load_kernels, panels
 
 _LEAST_PACKED = 1 << 17  # elements of a weight; below, the call costs more than the packing saves
 _FEW_ROWS, _LEAST_ROWS = 16, 4  # up to the first number, rows are multiples of the second: fewer than four take as long
 _MOST_ROWS, _ROWS = 256, 16  # up to the first number at a time, multiples of the second
-_HALVED_ROWS = range(1, 13)
 _PACKED_ROWS = range(3, 65)  # with other numbers a plain product is as fast while the weight fits into the cache
 
 
@@ -27,7 +26,7 @@ class Linear:
     Attributes:
         plain: (in_size, out_size), which for one row on a CPU is faster than its transpose.
         packed: Opaque, for ``torch.ops.mkldnn``.
-        halved: (out_size, in_size), the same numbers in bfloat16, for ``kernels``.
+        halved: The same numbers in bfloat16, for ``kernels`` (``kernels.panels``).
         bias: (out_size,)
         kernels: What multiplies ``halved``.
     """
@@ -41,7 +40,7 @@ class Linear:
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
         """Returns (num_rows, out_size) of ``x`` (num_rows, in_size)."""
         num_rows = x.shape[0]
-        if self.kernels is not None and self.halved is not None and num_rows in _HALVED_ROWS:
+        if self.kernels is not None and self.halved is not None and num_rows <= self.kernels.most_rows:
             product = self.kernels.multiply(x, self.halved)
             return product if self.bias is None else product.add_(self.bias)
         if self.plain is not None and (self.packed is None or num_rows not in _PACKED_ROWS):
@@ -78,7 +77,7 @@ def make_linear(
         return Linear(plain=None, packed=packed, bias=bias)
     plain = weight.t() if is_shared and not keeps_plain else weight.t().contiguous()
     kernels = load_kernels(weight.device, weight.dtype) if keeps_plain else None
-    halved = None if kernels is None else _halve(weight)
+    halved = panels(weight) if kernels is not None and kernels.most_rows else None
     return Linear(plain=plain, packed=packed, halved=halved, bias=bias, kernels=kernels)
 
 
@@ -94,14 +93,6 @@ def can_pack(device_type: str, dtype: torch.dtype) -> bool:
     except (AttributeError, RuntimeError, TypeError):
         return False
     return torch.allclose(product.float(), torch.addmm(bias, x, weight.t()).float(), rtol=0.02, atol=0.02)
-
-
-def _halve(weight: torch.Tensor) -> torch.Tensor | None:
-    """Returns a float32 weight in bfloat16 if nothing is lost."""
-    if weight.dtype != torch.float32:
-        return None
-    halved = weight.to(torch.bfloat16)
-    return halved if torch.equal(halved.to(weight.dtype), weight) else None
 
 
 def _pack(weight: torch.Tensor) -> torch.Tensor:

@@ -14,7 +14,7 @@ from torch.nn.functional import rms_norm, silu
 
 import llm_planner
 from llm_planner.engine import kernels
-from llm_planner.engine.kernels import PagedRows, can_attend, library_path, load_kernels
+from llm_planner.engine.kernels import PagedRows, can_attend, library_path, load_kernels, panels
 from llm_planner.engine.linear import make_linear
 from llm_planner.engine.rope import rotate
 
@@ -68,20 +68,32 @@ def test_heads_are_rotated_where_they_lie_and_what_is_beside_them_stays(dtype, h
 
 
 @pytest.mark.parametrize("has_bias", [False, True])
-@pytest.mark.parametrize("sizes", [(48, 40), (1408, 256), (7, 40_000)])
+@pytest.mark.parametrize("sizes", [(64, 1), (192, 40), (1408, 256), (64, 40_000)])
 def test_a_product_with_a_weight_that_is_a_bfloat16_rounds_nothing(has_bias, sizes):
     weight, bias = draw(*sizes, dtype=torch.bfloat16).float(), draw(sizes[0]) if has_bias else None
     product = make_linear(weight, bias, keeps_plain=True)
     assert product.halved is not None
-    for num_rows in range(1, 20):
+    for num_rows in range(1, 35):
         x = draw(num_rows, sizes[1], seed=num_rows)
         expected = torch.nn.functional.linear(x.double(), weight.double(), None if bias is None else bias.double())
         torch.testing.assert_close(product(x).double(), expected, rtol=1e-4, atol=1e-4 * sizes[1] ** 0.5)
 
 
 def test_a_weight_that_would_lose_bits_is_not_halved():
-    assert make_linear(draw(48, 40), keeps_plain=True).halved is None
-    assert make_linear(draw(48, 40, dtype=torch.bfloat16), keeps_plain=True).halved is None  # it is one already
+    assert make_linear(draw(64, 40), keeps_plain=True).halved is None
+    assert make_linear(draw(64, 40, dtype=torch.bfloat16), keeps_plain=True).halved is None  # it is one already
+    assert make_linear(draw(48, 40, dtype=torch.bfloat16).float(), keeps_plain=True).halved is None  # no whole panels
+
+
+@pytest.mark.parametrize("num_rows", range(1, 10))
+def test_small_registers_compute_the_same(monkeypatch, num_rows):
+    ours, weight, few = (
+        load_kernels(CPU, torch.float32),
+        draw(128, 40, dtype=torch.bfloat16).float(),
+        draw(num_rows, 40),
+    )
+    monkeypatch.setattr(ours, "_has_large_registers", 0)
+    torch.testing.assert_close(ours.multiply(few, panels(weight)), few @ weight.t())
 
 
 def attend_plainly(queries, keys, values, scale):
