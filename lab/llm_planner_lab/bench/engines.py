@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times engines on one checkpoint: ``python -m llm_planner_lab.bench.engines --model DIR``.
 
-Ours, transformers and, in the environment of ``make setup-vllm``, vLLM take turns in one process.
+Ours, the same without its kernels, transformers and, in the environment of ``make setup-vllm``, vLLM take turns in one
+process.
 """
 
 import json
@@ -15,6 +16,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
+from unittest.mock import patch
 
 import torch
 import typer
@@ -23,6 +25,7 @@ from rich.table import Table
 
 from llm_planner.core.interfaces import Backend
 from llm_planner.core.step import SchedulerOutput, Sequence
+from llm_planner.engine import kernels
 from llm_planner.engine.backend import TorchBackend
 from llm_planner.engine.model_config import read_model_config
 
@@ -46,23 +49,18 @@ class Times:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One measurement; both sides took turns in the same run."""
+    """One measurement; all sides took turns in the same run."""
 
     what: str
     num_seqs: int
     ours: Times
+    without_kernels: Times | None = None
     transformers: Times | None = None
     vllm: Times | None = None
 
-    @property
-    def ratio(self) -> float | None:
-        """How many times slower transformers is, by the median."""
-        return None if self.transformers is None else self.transformers.p50_ms / self.ours.p50_ms
-
-    @property
-    def vllm_ratio(self) -> float | None:
-        """How many times slower vLLM is, by the median."""
-        return None if self.vllm is None else self.vllm.p50_ms / self.ours.p50_ms
+    def ratio(self, peer: Times | None) -> float | None:
+        """Returns how many times slower another side is, by the median."""
+        return None if peer is None else peer.p50_ms / self.ours.p50_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,8 +195,10 @@ def measure(model: Path, num_seqs: int, setting: Setting) -> list[Row]:
     prompts = [shared + [rng.randrange(vocab_size) for _ in range(setting.prompt_tokens)] for _ in range(num_seqs)]
     num_blocks = (num_seqs + 1) * ((len(prompts[0]) + setting.new_tokens) // 16 + 2)
     ours = Stepped(TorchBackend(model, num_kv_blocks=num_blocks), prompts, len(shared))
+    with patch.object(kernels, "_load", lambda _: None):
+        plain = Stepped(TorchBackend(model, num_kv_blocks=num_blocks), prompts, len(shared))
     theirs = Transformers(model, prompts)
-    sides: dict[str, Stepped | Transformers] = {"ours": ours, "transformers": theirs}
+    sides: dict[str, Stepped | Transformers] = {"ours": ours, "without_kernels": plain, "transformers": theirs}
     backend = open_vllm(model, num_seqs, num_blocks, setting) if setting.with_vllm else None
     if backend is not None:
         sides["vllm"] = Stepped(backend, prompts, len(shared))
@@ -278,22 +278,23 @@ def main(  # noqa: PLR0913, PLR0917 (one argument per option)
         f"{'CPU ' * cpu_time}ms: median (p10)",
         "sequences",
         "ours",
-        "transformers",
-        "ratio",
+        *("without kernels", "ratio"),
+        *("transformers", "ratio"),
         *(("vLLM", "ratio") if with_vllm else ()),
         title=f"{model.name}, {threads} threads",
     )
     for row in rows:
-        peers = ((row.transformers, row.ratio), (row.vllm, row.vllm_ratio))[: 1 + with_vllm]
-        shown = (text for times, ratio in peers for text in (str(times or ""), "" if ratio is None else f"{ratio:.2f}"))
+        peers = (row.without_kernels, row.transformers, row.vllm)[: 2 + with_vllm]
+        ratios = [(times, row.ratio(times)) for times in peers]
+        shown = (
+            text for times, ratio in ratios for text in (str(times or ""), "" if ratio is None else f"{ratio:.2f}")
+        )
         table.add_row(row.what, str(row.num_seqs), str(row.ours), *shown)
     Console().print(table)
     if json_file:
         machine = {"model": model.name, "torch": torch.__version__, "processor": platform.processor()}
-        figures = [asdict(row) | {"ratio": row.ratio, "vllm_ratio": row.vllm_ratio} for row in rows]
-        json_file.write_text(
-            json.dumps(machine | asdict(setting) | {"rows": figures}, indent=2) + "\n", encoding="utf-8"
-        )
+        figures = machine | asdict(setting) | {"rows": [asdict(row) for row in rows]}
+        json_file.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 
 command = typer.Typer(add_completion=False)

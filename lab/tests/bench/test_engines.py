@@ -33,4 +33,5 @@ def test_every_batch_size_is_measured_and_so_is_transformers(tmp_path):
         for what in ("prefill", "decode / forward", "decode / generate", "offload and restore")
     ]
     assert all(0 < row["ours"]["p10_ms"] <= row["ours"]["p50_ms"] for row in rows)
-    assert all((row["ratio"] is None) == (row["what"] == "offload and restore") for row in rows)
+    assert all((row["transformers"] is None) == (row["what"] == "offload and restore") for row in rows)
+    assert all((row["without_kernels"] is None) == (row["what"] not in {"prefill", "decode / forward"}) for row in rows)
