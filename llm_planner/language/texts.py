@@ -28,9 +28,9 @@ def _mapped(node: object, change: Callable[[object], object]) -> object:
         return tuple(_mapped(child, change) for child in node)
     if not is_dataclass(node) or isinstance(node, type):
         return node
-    values = {field.name: getattr(node, field.name) for field in fields(node)}
-    changed = {name: _mapped(value, change) for name, value in values.items()}
-    return change(node if changed == values else replace(node, **changed))
+    values = [getattr(node, name) for name in node.__dataclass_fields__]
+    changed = [_mapped(value, change) for value in values]
+    return change(node if changed == values else type(node)(*changed))
 
 
 def _spaced(node: object) -> object:

@@ -82,6 +82,8 @@ class Confidence:
         return [self._text, *(before + self._spelled(other.token_id) + behind for other in others)]
 
     def _logprob(self, text: str, choice: TokenChoice) -> float:
+        if not choice.alternatives:
+            return choice.logprob
         others = [(self._spelled(other.token_id), math.exp(other.logprob)) for other in choice.alternatives]
         same = sum(share for other, share in others if self._is_same(text, other))
         asks = sum(share for other, share in others if self._is_no_plan(other))

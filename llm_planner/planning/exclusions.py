@@ -56,7 +56,9 @@ _FORBIDDEN = (
     r"(?:forbidden|prohibited|not allowed|dangerou|unsafe) to"
     r"|(?:dont|do not) want you to|avoid|without)(?: (?:ever|(?:need|have|try|dare) to))? "
 )
-_PUT = "(?:put|plac|lay|set|drop)(?:[bpt]?ing|e)? (?:{}) (?:in|into|on|onto)"
+_PUTTING = rf"{_FORBIDDEN}(?:put|plac|lay|set|drop)(?:[bpt]?ing|e)? "
+_INTO = " (?:in|into|on|onto)"
+_FORBIDS_PUTTING = re.compile(_PUTTING)
 _NOT_DENIED = r"(?<!dont )(?<!not )(?<!never )(?<!need to )(?<!why )\b"
 """Before an order that forbids without a negation: "stay away from the dog", and not "don't stay away"."""
 _STOPPED = (
@@ -96,7 +98,7 @@ _PROHIBITIONS: Sequence[tuple[re.Pattern[str], Sequence[type[Record]]]] = [
         (rf"{_CLAUSE_BEGINS}(?:ignore|forget(?: about)?)", (Grasp, Push, GoTo, Approach)),
         (rf"\bhand off(?!.* (?:it|them)\b)|{_NOT_DENIED}(?:leave|careful with){_FOR_ANOTHER}", (Grasp, Push)),
         (rf"\b(?:never mind|(?:dont|do not) (?:want|need)){_FOR_ANOTHER}", (Grasp, Push, GoTo, Approach)),
-        (_FORBIDDEN + _PUT.format("it|them|that"), (Place,)),
+        (rf"{_PUTTING}(?:it|them|that){_INTO}", (Place,)),
     )
 ]
 """What an instruction forbids to do with a thing, and what would do so."""
@@ -318,7 +320,7 @@ class ExclusionCheck:
         acts = (
             act
             for act, what, other, effects in _ACTS
-            if any(one in effects for one in done) and self._forbids(act, what, other)
+            if any(map(effects.__contains__, done)) and self._forbids(act, what, other)
         )
         return next(acts, "")
 
@@ -333,8 +335,7 @@ class ExclusionCheck:
                 *(self._forbidden_by(what) for what, effects in _PROHIBITIONS if type(skill.effect) in effects)
             )
         if skill is not None and isinstance(skill.effect, Place) and name != call.arguments[0]:
-            thing = " ".join(name_words(str(call.arguments[0])))
-            starts |= self._forbidden_by(re.compile(_FORBIDDEN + _PUT.format(f"(?:{_ARTICLE} )?{thing}") + _ONLY))
+            starts |= self._forbidden_to_put(" ".join(name_words(str(call.arguments[0]))))
         words = name_words(name)
         for said in (
             (words, [*words[:1], "one"], *self._short(name)) if len(words) > 1 else (words,)
@@ -366,6 +367,12 @@ class ExclusionCheck:
     def _forbidden_by(self, prohibition: re.Pattern[str]) -> frozenset[int]:
         """Returns before which words a prohibition ends that holds for the next call of the plan."""
         return self._listed(filter(self._holds, prohibition.finditer(" ".join(self._marked))))
+
+    def _forbidden_to_put(self, thing: str) -> frozenset[int]:
+        """Returns before which words it is forbidden to put a thing there."""
+        if not _FORBIDS_PUTTING.search(" ".join(self._marked)):  # compiling a pattern takes longer than a model's step
+            return frozenset()
+        return self._forbidden_by(re.compile(rf"{_PUTTING}(?:(?:{_ARTICLE} )?{thing}){_INTO}{_ONLY}"))
 
     def _forbids(self, act: str, what: str, other: str) -> bool:
         """Returns whether the instruction forbids to do something, and nowhere orders it or takes that back."""

@@ -104,8 +104,8 @@ class OmissionCheck:
             name = entry.partition(" ")[0]
             kind = " ".join(bare_words(_NUMBER.sub("", name).replace("_", " ")))
             kinds.setdefault(kind, []).append(frozenset({name}))
-        wanted = (things for kind, things in kinds.items() if kind and re.search(f"{_ALL}{re.escape(kind)} ", said))
-        return next((things for things in wanted if len(things) > 1), [])
+        several = ((kind, things) for kind, things in kinds.items() if kind and len(things) > 1)
+        return next((things for kind, things in several if re.search(f"{_ALL}{re.escape(kind)} ", said)), [])
 
     def restarted(self) -> None:
         """Returns no check: another way begins where the first one failed."""

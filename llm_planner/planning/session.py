@@ -447,15 +447,15 @@ class PlanSession:
         return Verdict.DOUBTFUL if Verdict.DOUBTFUL in verdicts else Verdict.EXPLAINED
 
     def _admit(self, part: Part) -> Segment:
-        mark = self._gate.mark
+        mark, text = self._gate.mark, to_text(part)
         calls = self._gate.admit(part)
         self._marks.append(mark)
-        self._sent.append(to_text(part))
+        self._sent.append(text)
         self._num_written += 1
         num_tokens, self._num_tokens = self._num_tokens, 0
         return Segment(
             index=len(self._sent) - 1,
-            text=to_text(part),
+            text=text,
             calls=calls,
             expected=self._expected_duration(part),
             num_tokens=num_tokens,

@@ -79,7 +79,7 @@ def _duration(skill: Skill, number: float | None) -> ExpectedDuration:
             return _with_noise(min_s, p50_s, p90_s, noise)
         case Polynomial() as polynomial:
             step = (high - low) / (NUM_BOUND_SAMPLES - 1)
-            values = [polynomial_s(polynomial, low + i * step) for i in range(NUM_BOUND_SAMPLES)]
+            values = [polynomial_s(polynomial, low + i * step) for i in range(NUM_BOUND_SAMPLES if step else 1)]
             return _with_noise(min(values), polynomial_s(polynomial, middle), max(values), polynomial.noise)
         case Quantiles() as quantiles:
             p = (quantile_s(quantiles, 0.0), quantile_s(quantiles, 0.5), quantile_s(quantiles, 0.9))

@@ -2,6 +2,7 @@
 """Things that an instruction rules out or takes back against those that its plan acts on."""
 
 import random
+import re
 
 import pytest
 
@@ -339,6 +340,16 @@ def test_a_warning_is_held_against_what_it_forbids():
 def test_what_is_ruled_out_stays_so_behind_a_failure():
     check = ExclusionCheck(LIBRARY.get("tello"), "not the sofa, the lamp")
     assert check.restarted() is check
+
+
+@pytest.mark.parametrize(
+    ("instruction", "is_compiled"), [("put the zither on the tray", False), ("don't put the zither on the tray", True)]
+)
+def test_a_pattern_for_one_thing_is_compiled_only_where_putting_is_forbidden(monkeypatch, instruction, is_compiled):
+    compiled = []
+    monkeypatch.setattr(re, "compile", lambda pattern, make=re.compile: compiled.append(pattern) or make(pattern))
+    ruled_out(instruction, "pick(zither);place(zither,tray);", "indy7")
+    assert any("zither" in pattern for pattern in compiled) == is_compiled
 
 
 def test_of_the_plans_of_people_one_in_a_thousand_acts_on_what_its_sentence_rules_out():

@@ -2,6 +2,7 @@
 """Things that an instruction names against those of its plan."""
 
 import random
+import re
 
 import pytest
 
@@ -123,3 +124,13 @@ def test_of_the_plans_of_people_one_in_a_thousand_leaves_out_what_its_sentence_n
         if "fail(" not in task.plan and left_out(task.instruction, task.scene, task.plan, task.robot)
     ]
     assert len(flagged) <= 3
+
+
+@pytest.mark.parametrize(("scene", "is_searched"), [("zither, tray", False), ("zither_1, zither_2, tray", True)])
+def test_a_pattern_for_a_kind_is_searched_only_if_the_scene_has_several_of_it(monkeypatch, scene, is_searched):
+    searched = []
+    monkeypatch.setattr(
+        re, "search", lambda pattern, text, find=re.search: searched.append(pattern) or find(pattern, text)
+    )
+    left_out("play every zither", scene, "g(zither);")
+    assert any("zither" in pattern for pattern in searched) == is_searched
