@@ -40,7 +40,7 @@ class PagedRows(NamedTuple):
 
 
 class Kernels:
-    """The kernels for one data type; rows of all tensors lie one behind the other, unless said otherwise.
+    """The kernels for one data type.
 
     Attributes:
         most_rows: So many rows are multiplied faster than by torch.
@@ -64,13 +64,15 @@ class Kernels:
             self.most_rows = 32 if self._has_large_registers else 3  # as measured
 
     def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-        """Returns ``x`` (num_rows, size) divided by its root mean square, times ``weight`` (size,)."""
-        out = torch.empty_like(x)
-        self._rms_norm(x.data_ptr(), weight.data_ptr(), out.data_ptr(), *x.shape, eps)
+        """Returns ``x`` (..., size) divided by its root mean square, times ``weight`` (size,)."""
+        x = x.contiguous()
+        out, size = torch.empty_like(x), x.shape[-1]
+        self._rms_norm(x.data_ptr(), weight.data_ptr(), out.data_ptr(), x.numel() // size, size, eps)
         return out
 
     def gated_silu(self, gate_up: torch.Tensor) -> torch.Tensor:
         """Returns silu(gate) * up (num_rows, size) of both, side by side (num_rows, 2 * size)."""
+        gate_up = gate_up.contiguous()
         num_rows, size = gate_up.shape[0], gate_up.shape[1] // 2
         out = gate_up.new_empty(num_rows, size)
         self._gated_silu(gate_up.data_ptr(), out.data_ptr(), num_rows, size)
@@ -85,7 +87,7 @@ class Kernels:
             x: (num_rows, in_size)
             weight: What ``panels`` makes of it.
         """
-        out_size = weight.shape[0] * _PANEL
+        x, out_size = x.contiguous(), weight.shape[0] * _PANEL
         out = x.new_empty(x.shape[0], out_size)
         pointers = x.data_ptr(), weight.data_ptr(), out.data_ptr()
         self._multiply(*pointers, *x.shape, out_size, self._has_large_registers)

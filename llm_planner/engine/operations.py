@@ -23,7 +23,7 @@ class Operations:
         self._activate = _ACTIVATIONS[activation]
 
     def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
-        """Returns ``x`` (num_rows, size) divided by its root mean square, times ``weight``; computed in its type."""
+        """Returns ``x`` (..., size) divided by its root mean square, times ``weight``; computed in its type."""
         return rms_norm(x.to(weight.dtype), weight.shape, weight, eps).to(x.dtype)
 
     def rotate(self, heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:

@@ -52,8 +52,20 @@ def test_make_setup_has_compiled_them():
 def test_norm_and_activation(dtype, shape):
     ours, x, weight = load_kernels(CPU, dtype), draw(*shape, dtype=dtype), draw(shape[1], dtype=dtype, seed=1)
     equal(ours.rms_norm(x, weight, 1e-6), rms_norm(x.float(), (shape[1],), weight.float(), 1e-6))
+    equal(ours.rms_norm(x[0], weight, 1e-6), rms_norm(x[0].float(), (shape[1],), weight.float(), 1e-6))
     gate, up = 20 * draw(*shape, dtype=dtype, seed=2), draw(*shape, dtype=dtype, seed=3)
     equal(ours.gated_silu(torch.cat((gate, up), dim=-1)), silu(gate.float()) * up.float())
+
+
+@EVERY_TYPE
+def test_rows_that_do_not_lie_one_behind_the_other(dtype):
+    ours, wide, weight = load_kernels(CPU, dtype), draw(6, 80, dtype=dtype), draw(40, dtype=dtype, seed=1)
+    for x in (wide[:, 10:50], wide[::2, :40], wide[:1, :40].expand(5, -1), wide.t()[:40].t()):
+        equal(ours.rms_norm(x, weight, 1e-6), rms_norm(x.float(), (40,), weight.float(), 1e-6))
+        equal(ours.gated_silu(x), silu(x[:, :20].float()) * x[:, 20:].float())
+        if dtype == torch.float32:
+            panel = draw(64, 40, dtype=torch.bfloat16).float()
+            equal(ours.multiply(x, panels(panel)), x @ panel.t())
 
 
 @EVERY_TYPE
