@@ -78,7 +78,6 @@ class ModelRunner:
         weights = open_weights(model_dir, config)
         self._device = select_device(device)
         data_type = select_dtype(dtype, config, self._device)
-        self.device_name = device_name(self._device, data_type)
         try:
             self._adapters = {name: load_adapter(Path(name), config, data_type, self._device) for name in adapters}
             self._model = Model(config, weights, data_type, self._device)
@@ -91,6 +90,8 @@ class ModelRunner:
                 dtype=data_type,
                 device=self._device,
             )
+            has_kernels = self.cache.kernels is not None
+            self.device_name = device_name(self._device, data_type) + ", own kernels" * has_kernels
         except RuntimeError as error:
             if "memory" not in str(error):  # the CPU allocator has no exception type of its own
                 raise
