@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a step computes between its matrix products, for one thread of a CPU: each function is one pass over memory that
-// a plain tensor library makes in five to ten. kernels.py says what shapes are expected; nothing is checked here.
+// What a step of few tokens computes on one thread of a CPU: each function is one pass over memory, for which a plain
+// tensor library makes five to ten. kernels.py says what shapes are expected; nothing is checked here.
 //
 // Numbers are read as float32 or bfloat16, computed in float32, and rounded once. Not-a-number goes through: a sequence
 // that is no longer finite must be noticed.
@@ -256,7 +256,7 @@ EXPORT_FOR(bfloat16, BFloat16)
 // Whether a register holds 16 numbers, and there are 32 of them.
 extern "C" int has_large_registers() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512f");
+  return __builtin_cpu_supports("x86-64-v4");
 #else
   return 0;
 #endif
