@@ -5,13 +5,12 @@ include(CheckCXXSourceCompiles)
 
 function(install_kernels module_dir)
   set(CMAKE_REQUIRED_FLAGS -std=c++17)
-  check_cxx_source_compiles(
-    "#if defined(__x86_64__)
-     __attribute__((target_clones(\"arch=x86-64-v4\", \"arch=x86-64-v3\", \"default\")))
-     #endif
-     int f(float x) { return __builtin_bit_cast(int, x); }
-     int main() { return f(1.0f); }"
-    COMPILES_KERNELS)
+  set(clones "")
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    set(clones "__attribute__((target_clones(\"arch=x86-64-v4\", \"arch=x86-64-v3\", \"default\")))")
+  endif()
+  set(probe "${clones} int bits(float x) { return __builtin_bit_cast(int, x); } int main() { return bits(1.0f); }")
+  check_cxx_source_compiles("${probe}" COMPILES_KERNELS)
   if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR NOT COMPILES_KERNELS)
     message(STATUS "no kernels of our own: they need GCC 12 or later")
     return()

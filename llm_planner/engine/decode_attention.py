@@ -42,9 +42,8 @@ class DecodeRow(NamedTuple):
 class DecodeAttention:
     """Implements ``Attention`` in groups of neighbouring rows that are alike.
 
-    A long shared prefix is read once for the rows of its group. All others are attended by a kernel that reads blocks
-    where they lie; where there is none, in groups in which little is padded, and what is gathered stays in the
-    processor's cache until it is attended.
+    With kernels that is one group, whose blocks are read where they lie. Without, little is padded in a group, a long
+    shared prefix is read once, and what is gathered stays in the processor's cache until it is attended.
 
     Args:
         cache: Holds the blocks.
@@ -114,7 +113,7 @@ class _Group(Protocol):
 
 
 def _make_groups(cache: KVCache, rows: Sequence[DecodeRow]) -> list[tuple[slice, _Group]]:
-    if cache.kernels is not None and not any(row.num_shared_blocks >= cache.min_shared_blocks for row in rows):
+    if cache.kernels is not None:
         return [(slice(None), _PagedGroup(cache, rows))]
     return [(part, _make_group(cache, rows[part])) for part in split_rows(rows, cache)]
 
@@ -123,8 +122,6 @@ def _make_group(cache: KVCache, rows: Sequence[DecodeRow]) -> _Group:
     # Where it pays, as measured: several rows, and a long prefix, at least as long as what follows.
     if len(rows) > 1 and rows[0].num_shared_blocks >= max(cache.min_shared_blocks, _width(rows[-1], cache.block_size)):
         return _SharedGroup(cache, rows)
-    if cache.kernels is not None:
-        return _PagedGroup(cache, rows)
     return _PaddedGroup(cache, [row._replace(num_shared_blocks=0) for row in rows])
 
 
