@@ -74,6 +74,7 @@ class Setting:
     threads: int
     seed: int
     cpu_time: bool
+    dtype: str = "float32"
     with_vllm: bool = False
 
     @property
@@ -151,10 +152,10 @@ class Stepped:
 class Transformers:
     """The same work by transformers with its DynamicCache; a bare forward loop, without the cost of ``generate``."""
 
-    def __init__(self, model: Path, prompts: list[list[int]]) -> None:
+    def __init__(self, model: Path, prompts: list[list[int]], dtype: str) -> None:
         from transformers import AutoModelForCausalLM
 
-        self._model: Any = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
+        self._model: Any = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype))
         self._prompts = torch.tensor(prompts)
         self._cache: Any = None
         self._last = self._prompts[:, -1:]
@@ -194,10 +195,10 @@ def measure(model: Path, num_seqs: int, setting: Setting) -> list[Row]:
     shared = [rng.randrange(vocab_size) for _ in range(setting.shared_tokens)]
     prompts = [shared + [rng.randrange(vocab_size) for _ in range(setting.prompt_tokens)] for _ in range(num_seqs)]
     num_blocks = (num_seqs + 1) * ((len(prompts[0]) + setting.new_tokens) // 16 + 2)
-    ours = Stepped(TorchBackend(model, num_kv_blocks=num_blocks), prompts, len(shared))
+    ours = Stepped(TorchBackend(model, num_kv_blocks=num_blocks, dtype=setting.dtype), prompts, len(shared))
     with patch.object(kernels, "_load", lambda _: None):
-        plain = Stepped(TorchBackend(model, num_kv_blocks=num_blocks), prompts, len(shared))
-    theirs = Transformers(model, prompts)
+        plain = Stepped(TorchBackend(model, num_kv_blocks=num_blocks, dtype=setting.dtype), prompts, len(shared))
+    theirs = Transformers(model, prompts, setting.dtype)
     sides: dict[str, Stepped | Transformers] = {"ours": ours, "without_kernels": plain, "transformers": theirs}
     backend = open_vllm(model, num_seqs, num_blocks, setting) if setting.with_vllm else None
     if backend is not None:
@@ -233,7 +234,7 @@ def open_vllm(model: Path, num_seqs: int, num_blocks: int, setting: Setting) -> 
     return open_backend(
         EngineSettings(
             model_dir=model,
-            dtype="float32",
+            dtype=setting.dtype,
             num_kv_blocks=2 * num_blocks,
             num_threads=setting.threads,
             max_num_batched_tokens=num_seqs * (setting.shared_tokens + setting.prompt_tokens) + 64,
@@ -258,10 +259,11 @@ def main(  # noqa: PLR0913, PLR0917 (one argument per option)
     threads: Annotated[int, typer.Option(min=1)] = 1,
     seed: int = 0,
     cpu_time: Annotated[bool, typer.Option(help="Count processor time: less disturbed by other programs.")] = False,
+    dtype: Annotated[str, typer.Option(help="What all sides compute in: float32 or bfloat16.")] = "float32",
     with_vllm: Annotated[bool, typer.Option("--vllm", help="Time vLLM, too (in .venv-vllm).")] = False,
     json_file: Annotated[Path | None, typer.Option(help="Also write the figures here.")] = None,
 ) -> None:
-    """Times our engine, transformers and vLLM on the CPU in float32."""
+    """Times our engine, transformers and vLLM on the CPU, all in one data type."""
     torch.set_num_threads(threads)
     setting = Setting(
         prompt_tokens=prompt_tokens,
@@ -271,6 +273,7 @@ def main(  # noqa: PLR0913, PLR0917 (one argument per option)
         threads=threads,
         seed=seed,
         cpu_time=cpu_time,
+        dtype=dtype,
         with_vllm=with_vllm,
     )
     rows = [row for size in batch for row in measure(model, size, setting)]
