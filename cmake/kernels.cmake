@@ -16,6 +16,8 @@ function(install_kernels module_dir)
     return()
   endif()
   add_library(${PROJECT_NAME}_kernels MODULE llm_planner/engine/kernels.cpp)
+  file(SHA256 llm_planner/engine/kernels.cpp source_sha256)
+  target_compile_definitions(${PROJECT_NAME}_kernels PRIVATE SOURCE_SHA256="${source_sha256}")
   target_compile_features(${PROJECT_NAME}_kernels PRIVATE cxx_std_17)
   # Sums in any order, but not-a-number stays what it is: no -ffast-math. No vector crosses a call: no warning of its ABI.
   target_compile_options(${PROJECT_NAME}_kernels PRIVATE -O3 -fopenmp-simd -fno-math-errno -fno-trapping-math

@@ -120,7 +120,7 @@ compile() {
   cmake -S "$2" -B "$3" -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF "${@:4}" \
     -DCMAKE_INSTALL_PREFIX="$venv" -DPython3_EXECUTABLE="$venv/bin/python" \
     -DCMAKE_PROJECT_INCLUDE="$PWD/cmake/pip_ros_fixups.cmake" >"$log" 2>&1 &&
-    cmake --build "$3" >>"$log" 2>&1 || { tail -40 "$log" >&2; fail "$1 do not compile; see $log"; }
+    cmake --build "$3" >>"$log" 2>&1 || { tail -40 "$log" >&2; fail "cannot compile $1; see $log"; }
 }
 install_from() {
   local log=$1/setup.log

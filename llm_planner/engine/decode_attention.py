@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention over the paged cache for many sequences with one new token each."""
+"""Attention over the paged cache for rows of one token each: of many sequences, or behind each other in one."""
 
 import math
 from collections.abc import Sequence

@@ -44,7 +44,7 @@ INLINED void store(float value, BFloat16 *to) { // to the nearest, ties to even
   to->bits = static_cast<std::uint16_t>(is_nan ? 0x7fc0u : (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 }
 
-// exp(x) for x <= 0, to two units in the last place: 2^n times a polynomial of the rest; 0 is never reached.
+// exp(x) for x <= 0, within 2.5e-7 of it: 2^n times a polynomial of the rest; 0 is never reached.
 INLINED float exp_of(float x) {
   x = x < -87.0f ? -87.0f : x;
   const float n = __builtin_rintf(x * 1.44269504f);
@@ -102,6 +102,7 @@ INLINED void write(const T *keys, const T *values, const Index *slots, T *key_po
   }
 }
 
+// Vectors of BYTES bytes.
 template <int BYTES> struct Vector {
   static constexpr int LANES = BYTES / 4;
   typedef float Floats __attribute__((vector_size(BYTES)));
@@ -252,6 +253,9 @@ INLINED void attend(const T *queries, const T *keys, const T *values, T *out, co
 
 EXPORT_FOR(float32, float)
 EXPORT_FOR(bfloat16, BFloat16)
+
+// Of this file, for kernels.py: by other arguments than those it was compiled for, a kernel would write anywhere.
+extern "C" const char *source_sha256() { return SOURCE_SHA256; }
 
 // Whether a register holds 16 numbers, and there are 32 of them.
 extern "C" int has_large_registers() {

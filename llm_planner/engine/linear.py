@@ -73,11 +73,11 @@ def make_linear(
         is_shared: Whether the weight is held elsewhere too, as an embedding: then it is not copied without need.
     """
     packed = _pack(weight) if weight.numel() >= _LEAST_PACKED and can_pack(weight.device.type, weight.dtype) else None
-    if packed is not None and not keeps_plain:
-        return Linear(plain=None, packed=packed, bias=bias)
-    plain = weight.t() if is_shared and not keeps_plain else weight.t().contiguous()
     kernels = load_kernels(weight.device, weight.dtype) if keeps_plain else None
     halved = panels(weight) if kernels is not None and kernels.most_rows else None
+    if packed is not None and (halved is not None or not keeps_plain):
+        return Linear(plain=None, packed=packed, halved=halved, bias=bias, kernels=kernels)
+    plain = weight.t() if is_shared and not keeps_plain else weight.t().contiguous()
     return Linear(plain=plain, packed=packed, halved=halved, bias=bias, kernels=kernels)
 
 

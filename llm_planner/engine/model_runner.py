@@ -16,6 +16,7 @@ from llm_planner.engine.checkpoint import Checkpoint, OpenWeights
 from llm_planner.engine.decode_attention import DecodeAttention, DecodeRow
 from llm_planner.engine.eviction.observation import Piece, observed
 from llm_planner.engine.hardware import default_num_blocks, device_name, select_device, select_dtype, upload
+from llm_planner.engine.kernels import load_kernels
 from llm_planner.engine.kv_cache import KVCache
 from llm_planner.engine.model import Model, Wanted
 from llm_planner.engine.model_config import ModelConfig
@@ -78,6 +79,8 @@ class ModelRunner:
         weights = open_weights(model_dir, config)
         self._device = select_device(device)
         data_type = select_dtype(dtype, config, self._device)
+        has_kernels = load_kernels(self._device, data_type) is not None
+        self.device_name = device_name(self._device, data_type) + ", own kernels" * has_kernels
         try:
             self._adapters = {name: load_adapter(Path(name), config, data_type, self._device) for name in adapters}
             self._model = Model(config, weights, data_type, self._device)
@@ -90,8 +93,6 @@ class ModelRunner:
                 dtype=data_type,
                 device=self._device,
             )
-            has_kernels = self.cache.kernels is not None
-            self.device_name = device_name(self._device, data_type) + ", own kernels" * has_kernels
         except RuntimeError as error:
             if "memory" not in str(error):  # the CPU allocator has no exception type of its own
                 raise

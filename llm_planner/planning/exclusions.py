@@ -320,7 +320,7 @@ class ExclusionCheck:
         acts = (
             act
             for act, what, other, effects in _ACTS
-            if any(map(effects.__contains__, done)) and self._forbids(act, what, other)
+            if any(one in effects for one in done) and self._forbids(act, what, other)
         )
         return next(acts, "")
 

@@ -185,19 +185,27 @@ class TestALibraryThatWillNotDo:
         monkeypatch.setattr(llm_planner, "__path__", ["/nowhere"])
         assert load_kernels(CPU, torch.float32) is None
 
-    def test_it_is_no_library(self, monkeypatch, tmp_path):
+    def test_it_is_no_library(self, monkeypatch, tmp_path, caplog):
         Path(tmp_path, kernels.LIBRARY).write_text("cut off")
         monkeypatch.setattr(llm_planner, "__path__", [str(tmp_path)])
         assert load_kernels(CPU, torch.float32) is None
+        assert "is not used" in caplog.text
 
-    def test_it_is_another_one(self, monkeypatch):
+    def test_it_is_another_one(self, monkeypatch, caplog):
         class Other(ctypes.CDLL):
             def __getitem__(self, name):
                 raise AttributeError(name)
 
         monkeypatch.setattr(ctypes, "CDLL", Other)
         assert load_kernels(CPU, torch.float32) is None
+        assert "source_sha256" in caplog.text
 
-    def test_it_computes_something_else(self, monkeypatch):
-        monkeypatch.setattr(kernels.Kernels, "rms_norm", lambda self, x, weight, eps: x)
+    def test_it_was_compiled_from_another_source(self, monkeypatch, tmp_path, caplog):
+        (tmp_path / "kernels.cpp").write_text("// with other arguments")
+        monkeypatch.setattr(kernels, "__file__", str(tmp_path / "kernels.py"))
         assert load_kernels(CPU, torch.float32) is None
+        assert "another version of kernels.cpp" in caplog.text
+
+    def test_it_was_installed_without_its_source(self, monkeypatch, tmp_path):
+        monkeypatch.setattr(kernels, "__file__", str(tmp_path / "kernels.py"))
+        assert load_kernels(CPU, torch.float32) is not None

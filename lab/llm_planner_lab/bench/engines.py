@@ -293,7 +293,10 @@ def main(  # noqa: PLR0913, PLR0917 (one argument per option)
             text for times, ratio in ratios for text in (str(times or ""), "" if ratio is None else f"{ratio:.2f}")
         )
         table.add_row(row.what, str(row.num_seqs), str(row.ours), *shown)
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:
+        console.width = 140  # a file holds the whole table
+    console.print(table)
     if json_file:
         machine = {"model": model.name, "torch": torch.__version__, "processor": platform.processor()}
         figures = machine | asdict(setting) | {"rows": [asdict(row) for row in rows]}
