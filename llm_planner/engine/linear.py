@@ -69,8 +69,8 @@ def make_linear(
     Args:
         weight: (out_size, in_size)
         bias: (out_size,)
-        keeps_plain: Whether memory is cheap: the weight is also held in panels where there are kernels, else as it is, for
-            products with one row or two, or with many.
+        keeps_plain: Whether memory is cheap: the weight is also held in panels, where there are kernels, or else as it
+            is, for products with one row or two, or with many.
         is_shared: Whether the weight is held elsewhere too, as an embedding: then it is not copied without need.
     """
     packed = _pack(weight) if weight.numel() >= _LEAST_PACKED and can_pack(weight.device.type, weight.dtype) else None
