@@ -101,6 +101,14 @@ def test_help_loads_no_command():
     assert ours == {"llm_planner.cli.lazy", "llm_planner.cli.main"}
 
 
+def test_planning_on_a_cpu_loads_nothing_of_the_compiler_of_torch():
+    """With it a planner would start a second later and take 75 MB more."""
+    loaded = loaded_by("plan", "land", program=RUN)
+    assert "llm_planner.engine.backend" in loaded
+    assert "sympy" not in top_level(loaded)
+    assert "torch._dynamo" not in loaded
+
+
 NODES = ("planner_node", "robot_group", "robot_node", "world_node", "dashboard_node", "recorder_node")
 OPTIONAL = {"matplotlib", "mujoco", "sklearn", "xgboost"}
 

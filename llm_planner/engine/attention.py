@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import torch
-from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 
 from llm_planner.engine.hardware import upload
@@ -125,6 +124,8 @@ def causal_mask(num_tokens: int, num_keys: int, device: torch.device) -> torch.T
     """
     if device.type == "cpu":
         return torch.ones(num_tokens, num_keys, dtype=torch.bool, device=device).tril(num_keys - num_tokens)
+    from torch.nn.attention.bias import causal_lower_right  # loads the compiler of torch, which a CPU does not need
+
     return causal_lower_right(num_tokens, num_keys)
 
 
