@@ -11,9 +11,9 @@ from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.core.segment import SegmentReport
 from llm_planner.serving.alarm import Alarm
 from llm_planner.serving.child_link import Timeouts
-from llm_planner.serving.child_process import Report
 from llm_planner.serving.events import Finished
 from llm_planner.serving.goal_book import GoalBook
+from llm_planner.serving.messages import Report
 from llm_planner.serving.replica import Factories, Replica
 from llm_planner.serving.server import ServerStatus
 from llm_planner.serving.view import merged_status, merged_view

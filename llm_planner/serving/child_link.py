@@ -19,15 +19,9 @@ from multiprocessing.connection import Connection
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
-from llm_planner.serving.child_process import (
-    ChildMessage,
-    Heartbeat,
-    LoopMessage,
-    ParentMessage,
-    StartFailed,
-    run_child,
-)
+from llm_planner.serving.child_process import run_child
 from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.messages import ChildMessage, Heartbeat, LoopMessage, ParentMessage, StartFailed
 from llm_planner.serving.parent_death import ends_with_parent
 
 _log = logging.getLogger(__name__)

@@ -5,95 +5,30 @@ import atexit
 import gc
 import logging
 import os
-import queue
 import signal
 import sys
-import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
-from llm_planner.core.segment import SegmentReport
 from llm_planner.serving.events import Event
 from llm_planner.serving.goal_record import GoalRecord
+from llm_planner.serving.inbox import Inbox
 from llm_planner.serving.loop import PlannerLoop
-from llm_planner.serving.view import LoopStatus, LoopView
+from llm_planner.serving.messages import (
+    Admitted,
+    Cancel,
+    GoalMessage,
+    Heartbeat,
+    Look,
+    Report,
+    Snapshot,
+    StartFailed,
+)
 
 _log = logging.getLogger(__name__)
-_GRACE_S = 5.0
-"""How long a step may go on after the parent has died."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    """Parent to child: forget this goal."""
-
-    request_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Parent to child: what a robot reported, and when it was received."""
-
-    report: SegmentReport
-    received_at_s: float
-
-    @property
-    def request_id(self) -> str:
-        """Which goal it is about."""
-        return self.report.request_id
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """Parent to child: send a view. The parent sends no second one before it has the answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
-    """Child to parent: the loop turns. The first one says that it is ready.
-
-    The loop's thread sends it, between two turns. A thread of its own would say that the process lives, which the
-    parent knows anyhow, and would go on while the loop hangs in a step, which the parent must notice.
-
-    Attributes:
-        status: How busy the loop is.
-        longest_turn_s: Its longest command or step so far: as long as it may well say nothing.
-    """
-
-    status: LoopStatus
-    longest_turn_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Child to parent: the answer to ``Look``; None if there is none, because something unexpected happened."""
-
-    view: LoopView | None
-
-
-@dataclass(frozen=True, slots=True)
-class Admitted:
-    """Child to parent: it was decided to keep the time budget of this goal. It brings the goal no further."""
-
-    request_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class StartFailed:
-    """Child to parent: the loop could not be built."""
-
-    error: PlannerError
-
-
-GoalMessage = GoalRecord | Cancel | Report
-ParentMessage = GoalMessage | Look | None
-"""Parent to child; a record: plan for this goal. None: end."""
-LoopMessage = Heartbeat | Snapshot | Admitted | Event
-ChildMessage = LoopMessage | StartFailed
 
 
 def main() -> None:
@@ -104,7 +39,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides about Ctrl-C
     logging.basicConfig(format="%(message)s")
     logging.getLogger("llm_planner").setLevel(logging.INFO)
-    connection: Connection = Connection(int(sys.argv[1]))
+    connection: Connection = Connection(os.dup(int(sys.argv[1])))  # a low number, as ``select`` wants it
     run, *arguments = connection.recv()
     run(connection, *arguments)
     atexit._run_exitfuncs()  # noqa: SLF001 -- an engine's own processes and files are freed there
@@ -132,7 +67,10 @@ def run_child(connection: Connection, factory: Callable[[], PlannerLoop], heartb
 class LoopRunner:
     """Drives a loop: obeys messages, runs steps, and waits until there is something to do.
 
-    A thread listens to the parent. Everything else happens on the thread that calls ``run``, which alone sends.
+    Everything happens on the thread that calls ``run``.
+
+    Deferrable messages (``Inbox``) wait for all others, and between two steps they take as long as the first of these:
+    many goals that come at once slow a plan that is being written down by half, and do not stop it.
 
     Args:
         connection: To the parent.
@@ -151,33 +89,22 @@ class LoopRunner:
         self._loop = loop
         self._heartbeat_interval_s = heartbeat_interval_s
         self._clock = clock or MonotonicClock()
-        self._inbox: queue.SimpleQueue[ParentMessage] = queue.SimpleQueue()
+        self._inbox = Inbox(connection)
+        self._step_s = self._deferred_s = 0.0  # how long the last step took, and what was deferred since
         self._last_beat_s = self._clock.now_s()
         self.longest_turn_s = loop.longest_rehearsal_s
         loop.tell_admissions(lambda request_id: connection.send(Admitted(request_id)))
 
     def run(self) -> None:
         """Runs until the parent says so, or is gone; closes the loop in any case."""
-        threading.Thread(target=self._listen, name="planner-parent", daemon=True).start()
         try:
             self._beat()
             while self._turn():
                 pass
-        except (BrokenPipeError, ConnectionResetError):
-            return  # the parent is gone: no process receives it
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            return  # the parent is gone
         finally:
             self._loop.close()
-
-    def _listen(self) -> None:
-        """Queues what the parent says; when the parent dies, so does this process."""
-        try:
-            for message in iter(self._connection.recv, None):
-                self._inbox.put(message)
-        except (EOFError, OSError):
-            threading.Timer(_GRACE_S, os._exit, (1,)).start()
-        except Exception:  # noqa: BLE001 (a goal may be in it, which must not be lost: the next process is told again)
-            _log.exception("a message of the parent cannot be read; ending")
-        self._inbox.put(None)
 
     def _turn(self) -> bool:
         """Obeys one message, or runs one step if there is none, and sends what came of it; returns False at the end."""
@@ -186,16 +113,14 @@ class LoopRunner:
         sleep_s = self._heartbeat_interval_s
         if wakeup_s is not None:
             sleep_s = min(sleep_s, max(0.0, wakeup_s - now_s))
-        try:
-            message = self._inbox.get(timeout=sleep_s)
-        except queue.Empty:
-            began_s = self._clock.now_s()
-            events = self._loop.step(began_s)
+        has_message = self._inbox.has_message(sleep_s)
+        began_s = self._clock.now_s()
+        if not has_message:
+            events = self._defer_or_step(began_s, is_due=wakeup_s is not None and wakeup_s <= began_s)
+        elif (message := self._inbox.take()) is None:
+            return False
         else:
-            if message is None:
-                return False
-            began_s = self._clock.now_s()
-            events = self._show() if isinstance(message, Look) else self._obey(message)
+            events = self._obey(message)
         now_s = self._clock.now_s()
         self.longest_turn_s = max(self.longest_turn_s, now_s - began_s)
         for event in events:
@@ -205,8 +130,21 @@ class LoopRunner:
             self._beat()
         return True
 
-    def _obey(self, message: GoalMessage) -> list[Event]:
+    def _defer_or_step(self, now_s: float, *, is_due: bool) -> list[Event]:
+        """Obeys a deferrable message, or runs a step; at least one message for each step."""
+        message = None if is_due and self._deferred_s > self._step_s else self._inbox.take_deferrable()
+        events = self._loop.step(now_s) if message is None else self._obey(message)
+        took_s = self._clock.now_s() - now_s
+        if message is None:
+            self._step_s, self._deferred_s = took_s, 0.0
+        else:
+            self._deferred_s += took_s
+        return events
+
+    def _obey(self, message: GoalMessage | Look) -> list[Event]:
         """Tells the loop; what it raises ends the goal of that message, no other, and not the process."""
+        if isinstance(message, Look):
+            return self._show()
         try:
             match message:
                 case GoalRecord():

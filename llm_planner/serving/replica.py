@@ -11,11 +11,11 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.serving.child_link import ChildLink, Timeouts
-from llm_planner.serving.child_process import Admitted, Cancel, Heartbeat, Look, LoopMessage, Report, Snapshot
 from llm_planner.serving.events import Event, Finished
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.goal_record import GoalRecord
 from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.messages import Admitted, Cancel, Heartbeat, Look, LoopMessage, Report, Snapshot
 from llm_planner.serving.quarantine import Quarantine
 from llm_planner.serving.view import LoopStatus, LoopView
 

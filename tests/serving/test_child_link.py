@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.serving import child_link
 from llm_planner.serving.child_link import ChildLink, Timeouts
-from llm_planner.serving.child_process import Cancel, Heartbeat
 from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.messages import Cancel, Heartbeat
 from tests.serving.builders import make_loop
 
 TIMEOUTS = Timeouts(heartbeat_interval_s=0.02, least_hang_timeout_s=0.3, hang_timeout_s=0.3, start_timeout_s=20.0)

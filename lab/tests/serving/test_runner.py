@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The runner: messages that raise end their own goal, and the longest turn is known."""
 
+from itertools import groupby
+from multiprocessing import Pipe
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.tests.serving.test_replans import make_loop as make_planning_loop
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.pose import Pose
+from llm_planner.core.request import Urgency
 from llm_planner.core.segment import ReportStatus, SegmentReport, Situation
-from llm_planner.serving.child_process import Look, LoopRunner, Report, Snapshot
+from llm_planner.serving.child_process import LoopRunner
 from llm_planner.serving.events import Finished
 from llm_planner.serving.fake import FakeBackend
 from llm_planner.serving.goal_record import GoalRecord
 from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.messages import Look, Report, Snapshot
 from tests.serving.builders import make_loop, make_request, succeeded
 
 
@@ -23,36 +28,38 @@ class Clock:
         return self.now
 
 
-class Parent:
-    """The other end of the line: says nothing more, and keeps what it receives."""
+class Line:
+    """A runner, and its parent's end of the pipe."""
 
-    def __init__(self) -> None:
-        self.received = []
-        self.send = self.received.append
+    def __init__(self, loop: PlannerLoop, *messages, clock: Clock | None = None) -> None:
+        self._parent, own = Pipe()
+        self.runner = LoopRunner(own, loop, 0.0 if clock is None else 1.0, clock or Clock())
+        self.tell(*messages)
 
-    def recv(self) -> None:
-        return None
+    def tell(self, *messages) -> None:
+        for message in messages:
+            self._parent.send(message)
+
+    def turn(self, num_turns: int = 1) -> None:
+        for _ in range(num_turns):
+            self.runner._turn()
+
+    def said(self, kind: type) -> list:
+        received = []
+        while self._parent.poll():
+            received.append(self._parent.recv())
+        return [message for message in received if isinstance(message, kind)]
 
 
-def make_runner(loop: PlannerLoop, *messages, clock: Clock | None = None) -> LoopRunner:
-    runner = LoopRunner(Parent(), loop, 0.0 if clock is None else 1.0, clock or Clock())
-    for message in messages:
-        runner._inbox.put(message)
-    return runner
-
-
-def run(loop: PlannerLoop, *messages, clock: Clock | None = None) -> LoopRunner:
-    runner = make_runner(loop, *messages, clock=clock or Clock())
-    runner.run()
-    return runner
+def run(loop: PlannerLoop, *messages, clock: Clock | None = None) -> Line:
+    """Returns the line of a runner that has obeyed some messages, and has ended."""
+    line = Line(loop, *messages, None, clock=clock or Clock())
+    line.runner.run()
+    return line
 
 
 def record(name: str, instruction: str = "go", **request) -> GoalRecord:
     return GoalRecord(request=make_request(name, instruction, **request), arrival_s=0.0)
-
-
-def said(runner: LoopRunner, kind: type) -> list:
-    return [message for message in runner._connection.received if isinstance(message, kind)]
 
 
 def fail(*_: object) -> list:
@@ -63,14 +70,16 @@ def test_a_message_that_raises_ends_its_goal_alone(caplog):
     loop = make_loop({"go": "a();"})
     loop.report = loop.look = fail
     reports = [Report(succeeded(name, 0), 0.0) for name in ("r1", "unknown")]
-    runner = run(loop, record("r1"), record("r2"), *reports, Look())
-    ends = [event.result for event in said(runner, Finished)]
+    line = Line(loop, record("r1"), record("r2"), *reports, Look(), clock=Clock())
+    line.turn(5)
+    said = line.said(Finished | Snapshot)
+    ends = [event.result for event in said if isinstance(event, Finished)]
     assert [(end.request_id, end.error_code) for end in ends] == [
         ("r1", ErrorCode.ENGINE_FAILED),
         ("unknown", ErrorCode.ENGINE_FAILED),
     ]
     assert "a defect" in ends[0].error_msg
-    assert said(runner, Snapshot) == [Snapshot(None)]
+    assert said[-1] == Snapshot(None)
     assert tuple(loop.request_ids) == ("r2",)
     loop._scheduler.check_integrity()
 
@@ -92,17 +101,45 @@ def test_the_longest_turn_is_known_from_the_rehearsals_on():
         clock.now += 3.0
 
     loop = make_loop(backend=FakeBackend(sleep=sleep), stopwatch=clock)
-    assert run(loop).longest_turn_s == 0.0
+    assert run(loop).runner.longest_turn_s == 0.0
     loop.warm_up([make_request(instruction="long")])
-    assert run(loop).longest_turn_s == 6.0  # the prompt, and its end
+    assert run(loop).runner.longest_turn_s == 6.0  # the prompt, and its end
 
     def take_a_while(*_: object) -> list:
         clock.now += 7.0
         return []
 
     loop.report = take_a_while
-    runner = run(loop, Report(succeeded("r1", 0), 0.0), record("r1"), clock=clock)
-    assert runner.longest_turn_s == 7.0
+    line = run(loop, Report(succeeded("r1", 0), 0.0), record("r1"), clock=clock)
+    assert line.runner.longest_turn_s == 7.0
+
+
+def test_goals_that_come_at_once_do_not_hold_up_plans_that_are_being_written():
+    """Opening a goal takes 1 s here and a step 4 s: four goals, and the one that exceeds it, fit in between."""
+    clock = Clock()
+    loop = make_loop({"go": "a();" * 30}, policy="fcfs_stream")
+    did = []
+
+    def slow(name: str, seconds: float):
+        call = getattr(loop, name)
+
+        def take_a_while(*arguments: object) -> list:
+            did.append(name)
+            clock.now += seconds
+            return call(*arguments)
+
+        return take_a_while
+
+    loop.step, loop.open = slow("step", 4.0), slow("open", 1.0)
+    line = Line(loop, record("early", urgency=Urgency.URGENT), clock=clock)
+    line.turn(2)
+    line.tell(*(record(f"r{number}") for number in range(20)))
+    line.turn()
+    line.tell(record("late", urgency=Urgency.URGENT))
+    line.turn(12)
+    runs = [(name, len(list(group))) for name, group in groupby(did)]
+    assert runs == [("open", 1), ("step", 1), ("open", 6), ("step", 1), ("open", 5), ("step", 1)]
+    assert list(loop.request_ids)[:3] == ["early", "r0", "late"]
 
 
 hostile = st.text(st.characters(), max_size=40) | st.sampled_from(
@@ -128,23 +165,18 @@ hostile = st.text(st.characters(), max_size=40) | st.sampled_from(
 def test_whatever_robots_say_the_loop_goes_on(reports, instructions):
     """The messages of a parent that checked nothing."""
     loop = make_planning_loop(policy="fcfs_stream")
-    runner = make_runner(loop)
-
-    def turn(num_turns: int) -> None:
-        for _ in range(num_turns):
-            runner._turn()
-
+    line = Line(loop)
     for number, text in enumerate(instructions, start=1):
-        runner._inbox.put(record(f"r{number}", text, scene=text))
-    turn(20)
+        line.tell(record(f"r{number}", text, scene=text))
+    line.turn(20)
     for name, index, status, reason, situation, duration_s in reports:
         report = SegmentReport(
             request_id=name, index=index, status=status, reason=reason, situation=situation, duration_s=duration_s
         )
-        runner._inbox.put(Report(report, 0.0))
-        turn(3)
-    turn(20)
+        line.tell(Report(report, 0.0))
+        line.turn(3)
+    line.turn(20)
     loop._scheduler.check_integrity()
-    ended = [event.request_id for event in said(runner, Finished)]
+    ended = [event.request_id for event in line.said(Finished)]
     for number in (1, 2, 3):
         assert (f"r{number}" in ended) != (f"r{number}" in loop.request_ids)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an engine process has been told and has not done yet: the urgent is not kept waiting by the many."""
+
+import select
+from collections import deque
+from multiprocessing.connection import Connection
+
+from llm_planner.core.request import PlanRequest, Urgency
+from llm_planner.serving.goal_record import GoalRecord
+from llm_planner.serving.messages import Cancel, Look, ParentMessage, Report
+
+_LOOK = ""  # no goal has this name
+
+
+class Inbox:
+    """Messages in the order in which they came, except that deferrable ones stand behind all others.
+
+    A goal is deferrable if it is not urgent and has no time budget. Preparing one takes about a millisecond: when a
+    whole fleet sends its goals at once, an emergency behind them, and every plan that is being written, would wait for
+    all of them. A look is deferrable too: it shows the goals that came before it.
+
+    A report about a goal that still stands behind brings that goal with it, so that of one goal nothing is overtaken;
+    if it is cancelled, it is dropped.
+
+    Args:
+        connection: To the parent. It is read between two turns of the loop, on its thread: one of its own would have to
+            take the interpreter from the loop for every message.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._first: deque[ParentMessage] = deque()
+        self._deferrable: dict[str, GoalRecord | Look] = {}
+
+    def has_message(self, timeout_s: float) -> bool:
+        """Returns whether there is a message for ``take``, which does not stand behind others.
+
+        Args:
+            timeout_s: How long to wait for one, unless there are deferrable ones.
+
+        Raises:
+            EOFError, OSError: If the parent is gone.
+            Exception: Whatever a message raises that cannot be read.
+        """
+        self._receive(0.0)
+        if not self._first and not self._deferrable:
+            self._receive(timeout_s)
+        return bool(self._first)
+
+    def take(self) -> ParentMessage:
+        """Returns the next message that does not stand behind others."""
+        return self._first.popleft()
+
+    def take_deferrable(self) -> GoalRecord | Look | None:
+        """Returns the next message that is deferrable; None if there is none."""
+        return self._deferrable.pop(next(iter(self._deferrable))) if self._deferrable else None
+
+    def _receive(self, timeout_s: float) -> None:
+        while select.select([self._connection], [], [], timeout_s)[0]:  # ``poll`` would wake up a millisecond late
+            self._sort_in(self._connection.recv())
+            timeout_s = 0.0
+
+    def _sort_in(self, message: ParentMessage) -> None:
+        if isinstance(message, Look):
+            self._deferrable[_LOOK] = message
+            return
+        if isinstance(message, GoalRecord) and _is_deferrable(message.request):
+            self._deferrable[message.request.request_id] = message
+            return
+        if isinstance(message, Cancel | Report):
+            goal = self._deferrable.pop(message.request_id, None)
+            if goal is not None and isinstance(message, Report):
+                self._first.append(goal)
+        self._first.append(message)
+
+
+def _is_deferrable(request: PlanRequest) -> bool:
+    return request.urgency is not Urgency.URGENT and request.time_budget_s is None
