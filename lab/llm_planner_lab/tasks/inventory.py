@@ -2,9 +2,10 @@
 """Inspections, inventories and tidying: tasks whose answers are long, and need facts from anywhere in a long scene.
 
 A scene goes from place to place ("rack_7, crate_14, cup_2, rack_3, lamp_5"): what follows a place is there. A drone
-names what is at one or two of them, an arm brings it somewhere, one thing after the other. No name says where a thing
-is, so that whoever picks entries of the scene by their names finds the place and loses what is there. The instruction
-says how many things there are, as stock records do, so that the length of an answer can be known.
+flies to one or two of them and names what is there, an arm moves over them and brings it somewhere, one thing after the
+other. No name says where a thing is, so that whoever picks entries of the scene by their names finds the place and
+loses what is there. The instruction says how many things there are, as stock records do, so that the length of an
+answer can be known.
 """
 
 import math
@@ -22,7 +23,9 @@ PLACES = ("bin", "tray", "basket", "crate", "box")
 SPOTS = ("rack", "shelf", "bay", "cabinet", "drawer", "row")
 _KINDS = tuple(sorted({word for word in THINGS if word.isalpha()} - {*PLACES, *SPOTS}))
 _FEWEST_KINDS = 60  # of a scene: it is a store, not a pile of one thing
-_BEARING, _RANGE_M = math.radians(35), (0.35, 0.65)  # within an arm's reach
+_SPREAD = {"tello": (math.radians(1), (4.0, 4.1)), "indy7": (math.radians(35), (0.35, 0.65))}
+"""Bearing and range in m: a drone still sees one place from the other; an arm reaches all."""
+_SHARES = (0.6, 0.4)  # of tasks with one place and with two
 _MIN_CALLS = 8
 MAX_CALLS = 56
 """Of a plan: some 500 tokens."""
@@ -36,13 +39,13 @@ def sample_inventory(rng: random.Random, num_things: int, num_calls: int, *, hel
     Args:
         rng: Source of chance; the same state gives the same task.
         num_things: In the scene, places included.
-        num_calls: A name takes one, a thing that is brought somewhere takes two.
+        num_calls: A place takes one, a name one, a thing that is brought somewhere two.
         held_out: Draw sentences that training never sees.
     """
     robot, spot = rng.choice(("tello", "indy7")), rng.choice(SPOTS)
-    num_asked = max(1, num_calls // (1 if robot == "tello" else 2))
-    sizes = [num_asked] if num_asked < 2 or rng.random() < 0.6 else _split(rng, num_asked)
-    num_meant = len(sizes)
+    num_meant, calls_of_one = rng.choices((1, 2), _SHARES)[0], 1 if robot == "tello" else 2
+    num_asked = max(num_meant, (num_calls - num_meant) // calls_of_one)
+    sizes = [num_asked] if num_meant == 1 else _split(rng, num_asked)
     while sum(sizes) + len(sizes) < num_things:  # other places have as much on them, give or take
         sizes.append(max(1, round(num_asked / num_meant * rng.uniform(0.3, 1.7))))
     numbers = rng.sample(range(1, 2 * len(sizes) + 10), len(sizes))
@@ -54,13 +57,12 @@ def sample_inventory(rng: random.Random, num_things: int, num_calls: int, *, hel
     meant = list(contents)[:num_meant]
     order = rng.sample(list(contents), len(contents))
     names = [name for one in order for name in (one, *contents[one])]
-    asked = [name for one in meant for name in contents[one]]
     place = rng.choice(PLACES)
     template = choose(rng, TEMPLATES["say" if robot == "tello" else "put"], held_out=held_out)
     if robot == "tello":
-        plan = "".join(f"l('{name}');" for name in asked)
+        plan = "".join(f"g('{one}');" + "".join(f"l('{name}');" for name in contents[one]) for one in meant)
     else:
-        plan = "".join(put_plan(name, place) for name in asked)
+        plan = "".join(f"move_to({one});" + "".join(put_plan(name, place) for name in contents[one]) for one in meant)
         names.insert(0, place)
     return Task(
         family=f"inventory_{num_meant}",
@@ -68,7 +70,7 @@ def sample_inventory(rng: random.Random, num_things: int, num_calls: int, *, hel
         instruction=fill(template, x=" and ".join(map(_words, meant, sizes)), y=place),
         scene=", ".join(names),
         plan=plan,
-        objects=tuple(_placed(rng, name) for name in names),
+        objects=tuple(_placed(rng, name, *_SPREAD[robot]) for name in names),
         goal=("same_outcome",),
     )
 
@@ -97,7 +99,6 @@ def _things(rng: random.Random, kinds: Sequence[str], count: int) -> list[str]:
     return rng.sample(names, count)
 
 
-def _placed(rng: random.Random, name: str) -> PlacedObject:
-    """Returns a thing somewhere on the table of an arm, or in view of a drone."""
-    bearing, range_m = rng.uniform(-_BEARING, _BEARING), rng.uniform(*_RANGE_M)
+def _placed(rng: random.Random, name: str, most_bearing: float, ranges_m: tuple[float, float]) -> PlacedObject:
+    bearing, range_m = rng.uniform(-most_bearing, most_bearing), rng.uniform(*ranges_m)
     return PlacedObject(name, round(range_m * math.cos(bearing), 2), round(range_m * math.sin(bearing), 2))

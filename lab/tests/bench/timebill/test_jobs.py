@@ -77,22 +77,21 @@ def test_means_and_their_intervals():
 
 @pytest.fixture(scope="module")
 def inventory():
+    """A drone flies to one place, and names eleven things."""
     return sample_inventory(random.Random(3), 40, 12)
 
 
 def test_a_list_is_worth_what_it_has(inventory):
-    calls = inventory.plan.split(";")[:-1]
-    half = ";".join(calls[: len(calls) // 2]) + ";"
+    calls = inventory.plan.split(";")
+    assert calls.pop(0).startswith("g(")
+    some = ";".join(calls[:5]) + ";"
     library = RobotLibrary()
     assert share_done(inventory, inventory.plan, library).success == 1.0
-    assert share_done(inventory, half, library).success == pytest.approx(2 * 0.5 / 1.5)
+    assert share_done(inventory, some, library).success == pytest.approx(2 * 5 / (5 + 11))
     assert share_done(inventory, None, library).success == 0.0
     assert share_done(inventory, "no plan", library).success == 0.0
 
 
 def test_what_was_not_asked_for_costs(inventory):
-    model = RobotLibrary().get(inventory.robot)
-    more = "say('more');" if "say" in model.skills else "l('more');"
-    count = inventory.plan.count(";") // (1 if inventory.robot == "tello" else 2)
-    got = share_done(inventory, inventory.plan + more, RobotLibrary()).success
-    assert got == pytest.approx(2 * count / (2 * count + 1))
+    got = share_done(inventory, inventory.plan + "l('more');", RobotLibrary()).success
+    assert got == pytest.approx(2 * 11 / (12 + 11))
