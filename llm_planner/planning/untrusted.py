@@ -17,6 +17,8 @@ MAX_NAME_LENGTH = 40
 _MAX_NAME_WORDS = 3
 """What has more words, numbers not counted, is a sentence and no name."""
 _MAX_ENTRY_NUMBERS = 3
+_MAX_KNOWN_ENTRY = 64
+"""Longest entry, in characters, whose name is remembered: robots see the same things again."""
 
 _ENTRY_END = re.compile(r"[,;\n]|\.(?=\s|$)|\s\band\b\s")
 _BRACKETED = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
@@ -103,6 +105,11 @@ def _entries(text: str) -> Iterator[str]:
 
 def plain_entry(text: str) -> str:
     """Returns one of ``raw_entries`` as a name and numbers; empty if it holds no name."""
+    return _plain_entry(text) if len(text) <= _MAX_KNOWN_ENTRY else _plain_entry.__wrapped__(text)
+
+
+@lru_cache(maxsize=8192)
+def _plain_entry(text: str) -> str:
     text = _QUOTED.sub(" ", text)
     brackets = _BRACKETED.findall(text)
     position = next((n for b in brackets if len(n := _NUMBER.findall(b)) > 1 and not re.search("[a-z]", b)), [])
