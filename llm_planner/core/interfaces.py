@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Protocols: what the upper layers require of a backend, a tokenizer and a clock."""
 
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from llm_planner.core.step import SchedulerOutput, StepOutput
 
@@ -85,4 +86,17 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Frees everything; safe to call twice."""
+        ...
+
+
+@runtime_checkable
+class InterruptibleBackend(Backend, Protocol):
+    """A backend that can give up a step that has begun."""
+
+    def interrupt_by(self, is_pressing: Callable[[float], bool]) -> None:
+        """Has ``is_pressing`` asked from time to time while a step runs, with the share of it that is done, 0 to 1.
+
+        If it returns true, the step is given up: no token is computed, everything else that it asks for is done
+        (``StepOutput.is_given_up``).
+        """
         ...

@@ -143,6 +143,8 @@ class StepOutput:
         num_rejected_tokens: Per request, how many of the scheduled tokens were guessed wrong and are not kept.
         step: What really ran, where an engine may run less than it was handed, or has several steps in flight and
             returns an earlier one; None for what it was handed.
+        is_given_up: Whether the backend was told to give the step up when it had begun (``InterruptibleBackend``). Then
+            ``step`` has the same requests without any tokens.
         num_computed_tokens: Per request, how many tokens have their KV, where the engine keeps it itself and may find
             some in its own prefix cache, or lose some.
     """
@@ -157,6 +159,7 @@ class StepOutput:
     num_draft_tokens: Mapping[str, int] = field(default_factory=dict)
     num_rejected_tokens: Mapping[str, int] = field(default_factory=dict)
     step: SchedulerOutput | None = None
+    is_given_up: bool = False
     num_computed_tokens: Mapping[str, int] = field(default_factory=dict)
 
     def limited(self, max_tokens: Mapping[str, int]) -> "StepOutput":

@@ -20,7 +20,7 @@ from llm_planner.engine.eviction.evictor import Evictor
 from llm_planner.engine.grammar import GrammarCompiler, GrammarError
 from llm_planner.engine.lookahead import Lookahead, measure_step_cost, verify
 from llm_planner.engine.model_config import read_model_config
-from llm_planner.engine.model_runner import Chunk, ModelRunner
+from llm_planner.engine.model_runner import Chunk, ModelRunner, StepInterrupted
 from llm_planner.engine.prefix_store import PrefixStore
 from llm_planner.engine.sampler import SamplingError
 from llm_planner.engine.sequence_opener import RequestError, SequenceOpener
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class TorchBackend:
-    """Implements ``core.interfaces.Backend`` for a local checkpoint directory.
+    """Implements ``core.interfaces.InterruptibleBackend`` for a local checkpoint directory.
 
     Args:
         model_dir: Hugging Face checkpoint directory.
@@ -97,6 +97,7 @@ class TorchBackend:
         self._block_manager = BlockManager(num_blocks)
         self._prefixes = PrefixStore(self._block_manager, block_size)
         self._states: dict[str, SequenceState] = {}
+        self._is_pressing: Callable[[float], bool] = lambda _: False
         self._info = BackendInfo(
             model=path.resolve().name,
             num_kv_blocks=num_blocks,
@@ -157,6 +158,10 @@ class TorchBackend:
         self._prefixes.add(prefix_id, prefix)
         return len(prefix.token_ids)
 
+    def interrupt_by(self, is_pressing: Callable[[float], bool]) -> None:
+        """See ``InterruptibleBackend``; asked before each layer."""
+        self._is_pressing = is_pressing
+
     def execute(self, scheduled: SchedulerOutput) -> StepOutput:
         """Runs one step and returns its tokens."""
         start_s = self._clock.now_s()
@@ -174,7 +179,10 @@ class TorchBackend:
             self._each(new, lambda request_id: self._admit(new[request_id]), failed)
             insert = scheduled.insert
             self._each(insert, lambda request_id: self._insert(request_id, insert[request_id]), failed)
-            output = self._run(scheduled.num_scheduled_tokens, runner, failed)
+            try:
+                output = self._run(scheduled.num_scheduled_tokens, runner, failed)
+            except StepInterrupted:
+                output = self._give_up(scheduled, failed)
         runner.wait()  # a step that yields no token has not waited; what it takes must not be that of the next one
         duration_s = self._clock.now_s() - start_s
         return replace(output, free_kv_blocks=self._block_manager.num_free, duration_s=duration_s)
@@ -262,7 +270,7 @@ class TorchBackend:
     def _run(self, num_scheduled: Mapping[str, int], runner: ModelRunner, failed: dict[str, str]) -> StepOutput:
         self._each(num_scheduled, lambda request_id: self._grow(request_id, num_scheduled[request_id], runner), failed)
         chunks = [self._chunk(name, count) for name, count in num_scheduled.items() if name not in failed]
-        ready, logits = runner.run(chunks)
+        ready, logits = runner.run(chunks, self._is_pressing)
         yields = [] if logits is None else verify(ready, logits, self.tokenizer.eos_token_ids)
         token_ids: dict[str, tuple[int, ...]] = {}
         choices: dict[str, tuple[TokenChoice, ...]] = {}
@@ -293,6 +301,18 @@ class TorchBackend:
             num_rejected_tokens=rejected,
         )
 
+    def _give_up(self, scheduled: SchedulerOutput, failed: dict[str, str]) -> StepOutput:
+        """Takes back the room that was made for tokens which have not been computed."""
+        states = [self._states[request_id] for request_id in scheduled.num_scheduled_tokens if request_id not in failed]
+        for state in states:
+            self._shrink(state)
+        return StepOutput(
+            step=replace(scheduled, num_scheduled_tokens=dict.fromkeys(scheduled.num_scheduled_tokens, 0)),
+            is_given_up=True,
+            failed=failed,
+            num_draft_tokens={state.request_id: len(state.draft) for state in states},
+        )
+
     def _chunk(self, request_id: str, num_tokens: int) -> Chunk:
         """Returns the next tokens of a sequence; those beyond its last one are drafted."""
         state = self._states[request_id]
@@ -300,7 +320,7 @@ class TorchBackend:
         return Chunk(state, num_tokens - num_drafted, state.draft[:num_drafted])
 
     def _shrink(self, state: SequenceState) -> None:
-        """Frees the blocks that only rejected drafts needed."""
+        """Frees the blocks that only rejected drafts needed, or the tokens of a step that was given up."""
         surplus = state.blocks[-(-state.kv_len // self._info.block_size) :]
         self._block_manager.free(surplus)
         del state.blocks[len(state.blocks) - len(surplus) :]

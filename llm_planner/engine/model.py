@@ -4,7 +4,7 @@
 What families have of their own are fields of ``ModelConfig``, or weights of a layer that others lack.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -88,6 +88,7 @@ class Model:
         attend: Attention,
         adapted: Sequence[AdaptedRows] = (),
         wanted: Wanted | None = None,
+        on_layer: Callable[[float], None] = lambda _: None,
     ) -> torch.Tensor:
         """Returns hidden states (num_tokens, hidden_size) after the last layer, before the final norm.
 
@@ -98,6 +99,7 @@ class Model:
             adapted: Tokens for which adapters add to the products.
             wanted: Tokens whose hidden states are returned, None for all: of the others, the last layer computes keys
                 and values alone.
+            on_layer: Told before each layer which share of them is done; what it raises ends the computation.
         """
         ids, places = upload(self.device, token_ids, positions)
         turned = local_turned = self._rope.at(positions, places)
@@ -107,6 +109,7 @@ class Model:
         if self._embedding_scale != 1:
             x = x * self._embedding_scale
         for index, layer in enumerate(self._layers):
+            on_layer(index / len(self._layers))
             cos, sin = turned if self.config.windows[index] is None else local_turned
             attended = self._attend(index, layer, x, cos, sin, attend, adapted)
             if wanted is not None and layer is self._layers[-1]:

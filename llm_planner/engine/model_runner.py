@@ -2,7 +2,7 @@
 """One model with its KV cache: computes chunks of sequences, and moves KV between accelerator and host."""
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +55,10 @@ class Chunk:
         return [*self.state.token_ids[start : start + self.num_tokens], *self.draft]
 
 
+class StepInterrupted(Exception):  # noqa: N818 (no error)
+    """A step was given up: nothing was computed."""
+
+
 class ModelRunner:
     """Loads a checked checkpoint, and adapters by their directories, and runs chunks.
 
@@ -100,8 +104,17 @@ class ModelRunner:
                 ErrorCode.OUT_OF_MEMORY, f"{model_dir} and its KV cache do not fit on {self._device}: {error}"
             ) from error
 
-    def run(self, chunks: Seq[Chunk]) -> tuple[list[Chunk], torch.Tensor | None]:
+    def run(
+        self, chunks: Seq[Chunk], is_pressing: Callable[[float], bool] = lambda _: False
+    ) -> tuple[list[Chunk], torch.Tensor | None]:
         """Computes every chunk and moves the counters on, but not for drafts.
+
+        Args:
+            chunks: What to compute.
+            is_pressing: Asked before each layer, with the share that is done: whether to give it up.
+
+        Raises:
+            StepInterrupted: If it is given up; sequences and their counters are as they were.
 
         Returns:
             The chunks with nothing left to compute but their drafts, and the logits of each one's last token and draft,
@@ -113,7 +126,15 @@ class ModelRunner:
         if short:
             parts.append(self._rows(short))
         ready = [chunk for part in parts for chunk in part.chunks if chunk.is_last]
-        hidden = [self._compute(together) for together in _passes(parts)]
+        passes = list(_passes(parts))
+        hidden = []
+        for number, together in enumerate(passes):
+
+            def check(share: float, number: int = number) -> None:
+                if is_pressing((number + share) / len(passes)):
+                    raise StepInterrupted
+
+            hidden.append(self._compute(together, check))
         for part in parts:
             for chunk in part.chunks:
                 chunk.state.advance(chunk.num_tokens)
@@ -132,7 +153,7 @@ class ModelRunner:
         adapted = [] if adapter is None else [AdaptedRows(slice(None), self._adapters[adapter])]
         self._model.forward(token_ids, range(len(token_ids)), attend, adapted, Wanted(slice(0, 0)))
 
-    def _compute(self, parts: Seq["_Part"]) -> torch.Tensor:
+    def _compute(self, parts: Seq["_Part"], on_layer: Callable[[float], None]) -> torch.Tensor:
         """Returns hidden states (num_rows, hidden_size) of what is looked at; all parts are computed in one pass.
 
         Its products see the tokens of all parts, one part behind the other; each part attends by itself.
@@ -150,6 +171,7 @@ class ModelRunner:
             ),
             group_rows(adapters, self._device),
             self._wanted(looked_at, adapters),
+            on_layer,
         )
 
     def _wanted(self, rows: Seq[int], adapters: Seq[Adapter | None]) -> Wanted | None:

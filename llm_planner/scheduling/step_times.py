@@ -83,7 +83,7 @@ class StepTimes:
         """Learns from one step.
 
         Args:
-            chunks: That it computed, one per sequence; an empty step says nothing.
+            chunks: That it computed, one per sequence; a step without, or one that was given up, says nothing.
             duration_s: That it took.
             num_prompt_tokens: Of the chunks, what belongs to prompts.
             num_prompts: How many chunks belong to prompts, if any.
@@ -93,7 +93,7 @@ class StepTimes:
             num_moved_tokens: Tokens whose KV it also moved to host memory or back; 0 if it evicted some, too.
         """
         cycle_s = duration_s if cycle_s is None else cycle_s
-        if not chunks:
+        if not any(num_tokens for num_tokens, _ in chunks):
             return
         self._bound.observe(_num_prompt_tokens(num_tokens for num_tokens, _ in chunks), duration_s)
         if not moves_kv:

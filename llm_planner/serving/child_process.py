@@ -29,6 +29,10 @@ from llm_planner.serving.messages import (
 )
 
 _log = logging.getLogger(__name__)
+_DECISION_S = 0.01
+"""From the end of a step until the parent knows what was decided about a time budget."""
+_PERIOD_S = 0.002
+"""How often, at most, a running step is interrupted to look for such a goal."""
 
 
 def main() -> None:
@@ -93,7 +97,9 @@ class LoopRunner:
         self._step_s = self._deferred_s = 0.0  # how long the last step took, and what was deferred since
         self._last_beat_s = self._clock.now_s()
         self.longest_turn_s = loop.longest_rehearsal_s
+        self._step_began_s = self._asked_s = self._last_beat_s
         loop.tell_admissions(lambda request_id: connection.send(Admitted(request_id)))
+        loop.let_interrupt(self._is_pressing)
 
     def run(self) -> None:
         """Runs until the parent says so, or is gone; closes the loop in any case."""
@@ -140,6 +146,17 @@ class LoopRunner:
         else:
             self._deferred_s += took_s
         return events
+
+    def _is_pressing(self, share: float) -> bool:
+        """Returns whether a time budget would be refused if the running step, a share of which is done, went on."""
+        now_s = self._clock.now_s()
+        if share == 0.0:
+            self._step_began_s = self._asked_s = now_s
+        if now_s - self._asked_s < _PERIOD_S:
+            return False
+        self._asked_s = now_s
+        ends_s = self._step_began_s + (now_s - self._step_began_s) / share
+        return self._inbox.has_decision_due(ends_s + _DECISION_S)
 
     def _obey(self, message: GoalMessage | Look) -> list[Event]:
         """Tells the loop; what it raises ends the goal of that message, no other, and not the process."""

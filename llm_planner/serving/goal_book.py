@@ -144,7 +144,7 @@ class GoalBook:
 
         Returns what was announced: a goal of which nothing came has ended, a plan of strategy PARTIAL is closed. An
         engine that lives closes its plans itself: it knows what is on its way. A goal about which no engine has decided
-        is refused while its robot has time left for its reflex: a step that has begun cannot be interrupted. So is one
+        is refused while its robot has time left for its reflex: its engine cannot give up every step. So is one
         of which nothing came before the engine that had decided about it was gone.
 
         Args:

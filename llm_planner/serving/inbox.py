@@ -51,6 +51,15 @@ class Inbox:
         """Returns the next message that does not stand behind others."""
         return self._first.popleft()
 
+    def has_decision_due(self, by_s: float) -> bool:
+        """Returns whether a goal has come about whose time budget must be decided by then, or is refused.
+
+        Raises: as ``has_message``.
+        """
+        self._receive(0.0)
+        goals = (message for message in self._first if isinstance(message, GoalRecord))
+        return any(goal.decide_by_s is not None and goal.decide_by_s < by_s for goal in goals)
+
     def take_deferrable(self) -> GoalRecord | Look | None:
         """Returns the next message that is deferrable; None if there is none."""
         return self._deferrable.pop(next(iter(self._deferrable))) if self._deferrable else None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.interfaces import Backend, BackendInfo, Clock
+from llm_planner.core.interfaces import Backend, BackendInfo, Clock, InterruptibleBackend
 from llm_planner.core.request import AtDeadline, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.core.step import SchedulerOutput, StepOutput
@@ -73,6 +73,7 @@ class PlannerLoop:
         self._replans = Replans(scheduler, max_replans if do_clients_report else 0)
         self._scheduled: SchedulerOutput | None = None  # decided, and not run yet
         self._is_kv_off = False
+        self._may_give_up = True  # the step that runs
         self.longest_rehearsal_s = 0.0
 
     def tell_admissions(self, on_admitted: Callable[[str], None]) -> None:
@@ -81,6 +82,17 @@ class PlannerLoop:
         An event would come too late: behind the step, which the decision lets begin.
         """
         self._budgets.on_admitted = on_admitted
+
+    def let_interrupt(self, is_pressing: Callable[[float], bool]) -> None:
+        """Lets steps be given up for what cannot wait for their end, if the backend is able to.
+
+        Not one that a goal with a time budget is part of, nor the one after a step that was given up.
+
+        Args:
+            is_pressing: Whether there is such a thing; gets the share of the step that is done.
+        """
+        if isinstance(self._backend, InterruptibleBackend):
+            self._backend.interrupt_by(lambda share: self._may_give_up and is_pressing(share))
 
     # --- What comes in
 
@@ -201,7 +213,10 @@ class PlannerLoop:
         scheduled, self._scheduled = self._scheduled, None
         if scheduled.is_empty:
             return events
+        goals = (self._goals.get(request_id) for request_id in scheduled.num_scheduled_tokens)
+        self._may_give_up &= all(goal is None or goal.request.time_budget_s is None for goal in goals)
         output = self._backend.execute(scheduled)
+        self._may_give_up = not output.is_given_up
         return self._take(output.step or scheduled, output, now_s + output.duration_s)
 
     def next_wakeup_s(self, now_s: float) -> float | None:

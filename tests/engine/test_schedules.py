@@ -63,7 +63,7 @@ class Request:
 
 
 class Schedules(RuleBasedStateMachine):
-    """Random admissions, chunks, batches, suspensions, preemptions, offloads, restores and releases."""
+    """Random admissions, chunks, batches, suspensions, preemptions, offloads, restores, releases; steps given up."""
 
     model_dir = None
     expected = None
@@ -109,6 +109,8 @@ class Schedules(RuleBasedStateMachine):
         new = [*returning, *self.admit(rng)]
         runnable = [n for n, r in self.requests.items() if not r.is_offloaded and not r.is_finished]
         scheduled = {n: self.some_tokens(self.requests[n], rng) for n in some(runnable, 0.8)}
+        gives_up_at = rng.random() if rng.random() < 0.15 else 1.0
+        self.backend.interrupt_by(lambda share: share >= gives_up_at)
         output = self.backend.execute(
             SchedulerOutput(
                 release=(*release, *preempted),
@@ -122,8 +124,11 @@ class Schedules(RuleBasedStateMachine):
             assert "KV blocks are needed" in output.failed[name]
             del self.requests[name]
             scheduled.pop(name, None)
-        for name, count in scheduled.items():
-            self.check_tokens(name, count, output)
+        if output.is_given_up:
+            self.check_given_up(scheduled, output)
+        else:
+            for name, count in scheduled.items():
+                self.check_tokens(name, count, output)
         self.backend.check_integrity()
         held = sum(request.blocks() for request in self.requests.values())
         assert output.free_kv_blocks == NUM_BLOCKS - held
@@ -154,6 +159,14 @@ class Schedules(RuleBasedStateMachine):
         name = f"r{self.count}"
         self.requests[name] = Request(kind, num_tokens, num_cached)
         return [Sequence(request_id=name, num_cached_tokens=num_cached, **self.kinds[kind])]
+
+    def check_given_up(self, scheduled, output):
+        self.counts["given up"] += 1
+        assert not output.token_ids
+        assert not output.finished
+        assert output.step.num_scheduled_tokens == dict.fromkeys(output.step.num_scheduled_tokens, 0)
+        for name in scheduled:
+            assert output.num_draft_tokens[name] == self.requests[name].num_drafted
 
     def check_tokens(self, name, count, output):
         request = self.requests[name]
@@ -243,4 +256,5 @@ def run_schedules(llama_dir, expected, lookahead, max_examples, kinds=KINDS):
         machine, settings=settings(max_examples=max_examples, stateful_step_count=40, deadline=None)
     )
     assert (counts["forced"] > 0) == (lookahead != "off")
+    assert counts["given up"] > 0
     assert (counts["accepted"] > 0) == (counts["rejected"] > 0) == (lookahead == "always")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loop over the torch engine: the same plans whatever the schedule, and block accounts that agree."""
 
+import random
 from collections import Counter
 from dataclasses import replace
 
@@ -36,7 +37,17 @@ class ShortPlans(PlanPreparer):
         return replace(prepared, sequence=replace(prepared.sequence, grammar=grammar))
 
 
-def plan(model_dir, policy, *, num_kv_blocks=512, can_offload=True, together=True, lookahead="off", **config):
+def plan(
+    model_dir,
+    policy,
+    *,
+    num_kv_blocks=512,
+    can_offload=True,
+    together=True,
+    lookahead="off",
+    is_pressing=lambda _: False,
+    **config,
+):
     """Returns code and text per instruction, and how often generations were offloaded or preempted."""
     backend = TorchBackend(model_dir, num_kv_blocks=num_kv_blocks, block_size=8, lookahead=lookahead)
     info = replace(backend.info, can_offload=can_offload)
@@ -44,6 +55,7 @@ def plan(model_dir, policy, *, num_kv_blocks=512, can_offload=True, together=Tru
     preparer = ShortPlans(backend=backend, tokenizer=backend.tokenizer, library=RobotLibrary())
     run = Run(PlannerLoop(backend=backend, scheduler=scheduler, preparer=preparer))
     counts = count_losses(scheduler)
+    run.loop.let_interrupt(is_pressing)
     for instruction in INSTRUCTIONS:
         run.take(run.loop.submit(make_request(instruction, instruction, max_tokens=48), run.now_s))
         if not together:
@@ -91,6 +103,31 @@ def test_short_memory_gives_the_same_plans(model_dir, expected, can_offload, los
     got, counts = plan(model_dir, "fcfs_segment", num_kv_blocks=26, can_offload=can_offload, lookahead=lookahead)
     assert got == expected
     assert counts[loss] > 0
+
+
+@pytest.mark.parametrize(("can_offload", "num_kv_blocks"), [(True, 512), (True, 26), (False, 26)])
+@pytest.mark.parametrize("max_num_batched_tokens", [2048, 16])
+def test_steps_that_are_given_up_change_no_plan(
+    model_dir, expected, can_offload, num_kv_blocks, max_num_batched_tokens
+):
+    rng, asked = random.Random(0), Counter()
+
+    def is_pressing(share):
+        pressing = rng.random() < 0.2
+        asked.update([pressing])
+        return pressing
+
+    got, _ = plan(
+        model_dir,
+        "fcfs_segment",
+        num_kv_blocks=num_kv_blocks,
+        can_offload=can_offload,
+        lookahead="always",
+        is_pressing=is_pressing,
+        max_num_batched_tokens=max_num_batched_tokens,
+    )
+    assert got == expected
+    assert asked[True] > 5
 
 
 @pytest.mark.parametrize("policy", ["fcfs_stream", "fcfs_segment", "tardiness"])

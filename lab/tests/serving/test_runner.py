@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The runner: messages that raise end their own goal, and the longest turn is known."""
 
+from dataclasses import replace
 from itertools import groupby
 from multiprocessing import Pipe
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,12 +14,13 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import Urgency
 from llm_planner.core.segment import ReportStatus, SegmentReport, Situation
+from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.serving.child_process import LoopRunner
 from llm_planner.serving.events import Finished
 from llm_planner.serving.fake import FakeBackend
 from llm_planner.serving.goal_record import GoalRecord
 from llm_planner.serving.loop import PlannerLoop
-from llm_planner.serving.messages import Look, Report, Snapshot
+from llm_planner.serving.messages import Admitted, Look, Report, Snapshot
 from tests.serving.builders import make_loop, make_request, succeeded
 
 
@@ -33,7 +36,7 @@ class Line:
 
     def __init__(self, loop: PlannerLoop, *messages, clock: Clock | None = None) -> None:
         self._parent, own = Pipe()
-        self.runner = LoopRunner(own, loop, 0.0 if clock is None else 1.0, clock or Clock())
+        self.runner = LoopRunner(own, loop, 0.0, clock or Clock())
         self.tell(*messages)
 
     def tell(self, *messages) -> None:
@@ -140,6 +143,79 @@ def test_goals_that_come_at_once_do_not_hold_up_plans_that_are_being_written():
     runs = [(name, len(list(group))) for name, group in groupby(did)]
     assert runs == [("open", 1), ("step", 1), ("open", 6), ("step", 1), ("open", 5), ("step", 1)]
     assert list(loop.request_ids)[:3] == ["early", "r0", "late"]
+
+
+class InterruptibleBackend(FakeBackend):
+    """Steps of 0.4 s on the test's clock: a parent speaks while they run, and four times it is asked about that."""
+
+    def start(self, clock: Clock) -> None:
+        self.clock, self.is_pressing, self.while_running, self.given_up = clock, None, [], []
+
+    def interrupt_by(self, is_pressing) -> None:
+        self.is_pressing = is_pressing
+
+    def execute(self, scheduled: SchedulerOutput) -> StepOutput:
+        for tell in self.while_running:
+            tell()
+        self.while_running = []
+        gives_up = False
+        for share in (0.0, 0.25, 0.5, 0.75):
+            gives_up = gives_up or self.is_pressing(share)
+            self.clock.now += 0.1
+        self.given_up.append(gives_up)
+        if not gives_up:
+            return super().execute(scheduled)
+        output = super().execute(replace(scheduled, num_scheduled_tokens={}))
+        step = replace(scheduled, num_scheduled_tokens=dict.fromkeys(scheduled.num_scheduled_tokens, 0))
+        return replace(output, step=step, is_given_up=True)
+
+
+def interruptible() -> tuple[InterruptibleBackend, Line]:
+    """Returns a backend that is about to run a step, and the line of its loop."""
+    clock = Clock()
+    backend = InterruptibleBackend(plans={"go": "a();" * 30})
+    backend.start(clock)
+    line = Line(make_loop(backend=backend, policy="fcfs_stream"), record("early"), clock=clock)
+    line.turn()
+    return backend, line
+
+
+def emergency(name: str, time_budget_s: float, at_s: float) -> GoalRecord:
+    request = make_request(name, urgency=Urgency.URGENT, time_budget_s=time_budget_s)
+    return GoalRecord(request=request, arrival_s=at_s)
+
+
+@pytest.mark.parametrize(("time_budget_s", "is_given_up"), [(0.3, True), (5.0, False)])
+def test_a_step_is_given_up_for_a_time_budget_that_would_be_refused_at_its_end(time_budget_s, is_given_up):
+    backend, line = interruptible()
+    backend.while_running = [lambda: line.tell(emergency("urgent", time_budget_s, 0.0))]
+    line.turn()
+    assert backend.given_up == [is_given_up]
+    line.turn(2)  # the goal is opened, and decided about before the next step
+    assert line.said(Admitted | Finished)
+    line.turn(100)
+    ended = {end.request_id: end.result.error_code for end in line.said(Finished)}
+    assert ended.pop("early", ErrorCode.NONE) is ErrorCode.NONE
+    assert not line.runner._loop._is_kv_off
+    line.runner._loop._scheduler.check_integrity()
+
+
+def test_no_two_steps_in_a_row_are_given_up():
+    backend, line = interruptible()
+    backend.while_running = [lambda: line.tell(emergency("urgent", 0.3, 0.0))]
+    line.turn()
+    backend.while_running = [lambda: line.tell(emergency("another", 0.3, line.runner._clock.now))]
+    line.turn(3)
+    assert backend.given_up[:2] == [True, False]
+
+
+def test_no_step_is_given_up_that_a_goal_with_a_time_budget_is_part_of():
+    backend, line = interruptible()
+    line.tell(emergency("first", 100.0, 0.0))
+    line.turn()
+    backend.while_running = [lambda: line.tell(emergency("second", 0.3, line.runner._clock.now))]
+    line.turn()
+    assert backend.given_up == [False]
 
 
 hostile = st.text(st.characters(), max_size=40) | st.sampled_from(
