@@ -101,6 +101,11 @@ class Budgets:
         except PlannerError:
             return True
 
+    def least_left_s(self, now_s: float) -> float:
+        """Returns what is left of the budget that ends first; infinite if there is none to keep."""
+        kept = (kept for kept in self._kept.values() if not kept.is_overrun(now_s))
+        return min((one.left_s(now_s) for one in kept), default=math.inf)
+
     def close(self, request_id: str) -> None:
         """Forgets a goal."""
         self._kept.pop(request_id, None)

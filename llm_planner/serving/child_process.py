@@ -31,6 +31,8 @@ from llm_planner.serving.messages import (
 _log = logging.getLogger(__name__)
 _DECISION_S = 0.01
 """From the end of a step until the parent knows what was decided about a time budget."""
+_SHORT_BUDGET_S = 1.0
+"""Time budgets, or what is left of them, for which deferrable messages wait."""
 _PERIOD_S = 0.002
 """How often, at most, a running step is interrupted to look for such a goal."""
 
@@ -74,7 +76,8 @@ class LoopRunner:
     Everything happens on the thread that calls ``run``.
 
     Deferrable messages (``Inbox``) wait for all others, and between two steps they take as long as the first of these:
-    many goals that come at once slow a plan that is being written down by half, and do not stop it.
+    many goals that come at once slow a plan that is being written down by half, and do not stop it. They also wait as
+    long as a short time budget is being kept, whose worst case does not count on them.
 
     Args:
         connection: To the parent.
@@ -137,8 +140,9 @@ class LoopRunner:
         return True
 
     def _defer_or_step(self, now_s: float, *, is_due: bool) -> list[Event]:
-        """Obeys a deferrable message, or runs a step; at least one message for each step."""
-        message = None if is_due and self._deferred_s > self._step_s else self._inbox.take_deferrable()
+        """Obeys a deferrable message, or runs a step; at least one message for each step, if no budget is short."""
+        is_short = self._deferred_s > self._step_s or self._loop.least_budget_s(now_s) < _SHORT_BUDGET_S
+        message = None if is_due and is_short else self._inbox.take_deferrable()
         events = self._loop.step(now_s) if message is None else self._obey(message)
         took_s = self._clock.now_s() - now_s
         if message is None:

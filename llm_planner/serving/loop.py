@@ -219,6 +219,10 @@ class PlannerLoop:
         self._may_give_up = not output.is_given_up
         return self._take(output.step or scheduled, output, now_s + output.duration_s)
 
+    def least_budget_s(self, now_s: float) -> float:
+        """Returns what is left of the time budget that ends first; infinite if there is none to keep."""
+        return self._budgets.least_left_s(now_s)
+
     def next_wakeup_s(self, now_s: float) -> float | None:
         """Returns when ``step`` has something to do; None for not before something comes in."""
         wakeup_s = self._scheduler.next_wakeup_s(now_s) if self._scheduled is None else now_s

@@ -29,6 +29,8 @@ _LISTS = ("stack", "clean_desk", "sort_food", "find_tool")
 _SHOWN_SHARE = 0.75  # of the scenes are cut down to what a planner shows of them; the rest teaches to tell names apart
 _REPLANNED_SHARE = 0.06  # of the tasks fail on the way
 _SPOKEN_SHARE = 0.8  # of the tasks are sentences of the corpus
+_FEWEST_THINGS, _MANY_THINGS = 4, 100  # of an inventory
+_MANY_FROM = 0.75  # of a run of inventories: short ones are known by then
 PROMPT_WEIGHT = 0.1  # of the loss of a token of the instruction, which teaches words
 
 
@@ -188,11 +190,17 @@ class BatchStream:
 
 
 class InventoryStream(BatchStream):
-    """The same of inventories only: long scenes, long plans."""
+    """The same of inventories only: long scenes, long plans; at the end of the run long scenes alone."""
+
+    _fewest_things = _FEWEST_THINGS
+
+    def _draw(self, progress: float) -> Iterator[Batch]:
+        self._fewest_things = _MANY_THINGS if progress > _MANY_FROM else _FEWEST_THINGS
+        return super()._draw(progress)
 
     def _encode(self, difficulty: Difficulty) -> Row:
-        rng = self._rng
-        num_things = round(math.exp(rng.uniform(math.log(4), math.log(max(5, difficulty.max_objects)))))
+        rng, fewest = self._rng, self._fewest_things
+        num_things = round(math.exp(rng.uniform(math.log(fewest), math.log(max(fewest + 1, difficulty.max_objects)))))
         num_calls = round(math.exp(rng.uniform(0.0, math.log(min(MAX_CALLS, 1 + num_things)))))
         return encode_task(self._tokenizer, sample_inventory(rng, num_things, num_calls))
 

@@ -16,7 +16,7 @@ from llm_planner.core.request import Urgency
 from llm_planner.core.segment import ReportStatus, SegmentReport, Situation
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.serving.child_process import LoopRunner
-from llm_planner.serving.events import Finished
+from llm_planner.serving.events import Finished, SegmentReady
 from llm_planner.serving.fake import FakeBackend
 from llm_planner.serving.goal_record import GoalRecord
 from llm_planner.serving.loop import PlannerLoop
@@ -143,6 +143,23 @@ def test_goals_that_come_at_once_do_not_hold_up_plans_that_are_being_written():
     runs = [(name, len(list(group))) for name, group in groupby(did)]
     assert runs == [("open", 1), ("step", 1), ("open", 6), ("step", 1), ("open", 5), ("step", 1)]
     assert list(loop.request_ids)[:3] == ["early", "r0", "late"]
+
+
+def test_goals_wait_as_long_as_a_short_time_budget_is_kept():
+    clock = Clock()
+
+    def take_a_while(_: float) -> None:
+        clock.now += 0.1
+
+    loop = make_loop(backend=FakeBackend(plans={"go": "ab();cd();"}, sleep=take_a_while), policy="fcfs_stream")
+    line = Line(loop, emergency("urgent", 0.95, 0.0), clock=clock)
+    line.turn(2)
+    line.tell(record("other"))
+    while not line.said(SegmentReady):
+        assert tuple(loop.request_ids) == ("urgent",)
+        line.turn()
+    line.turn(2)
+    assert "other" in loop.request_ids
 
 
 class InterruptibleBackend(FakeBackend):
