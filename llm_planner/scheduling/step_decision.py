@@ -291,8 +291,9 @@ class StepDecision:
         return True
 
     def _holds_memory(self, generation: Generation) -> bool:
+        """Whether it has memory that others could have; one whose first step was given up has only what is reserved."""
         is_suspended = generation.state is GenerationState.SUSPENDED
-        return is_suspended and self._rules.ledger.private_blocks(generation.request_id) > 0
+        return is_suspended and self._rules.ledger.claimed_blocks(generation.request_id) > 0
 
     # --- Which may run
 

@@ -15,7 +15,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.serving.events import Event
 from llm_planner.serving.goal_record import GoalRecord
-from llm_planner.serving.inbox import Inbox
+from llm_planner.serving.inbox import Inbox, ParentGoneError
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.messages import (
     Admitted,
@@ -23,6 +23,7 @@ from llm_planner.serving.messages import (
     GoalMessage,
     Heartbeat,
     Look,
+    LoopMessage,
     Report,
     Snapshot,
     StartFailed,
@@ -33,6 +34,8 @@ _DECISION_S = 0.01
 """From the end of a step until the parent knows what was decided about a time budget."""
 _SHORT_BUDGET_S = 1.0
 """Time budgets, or what is left of them, for which deferrable messages wait."""
+_LONGEST_WAIT_S = 1.0
+"""How long they wait for such budgets, which may follow each other without end."""
 _PERIOD_S = 0.002
 """How often, at most, a running step is interrupted to look for such a goal."""
 
@@ -76,8 +79,8 @@ class LoopRunner:
     Everything happens on the thread that calls ``run``.
 
     Deferrable messages (``Inbox``) wait for all others, and between two steps they take as long as the first of these:
-    many goals that come at once slow a plan that is being written down by half, and do not stop it. They also wait as
-    long as a short time budget is being kept, whose worst case does not count on them.
+    many goals that come at once slow a plan that is being written down by half, and do not stop it. They also wait, for
+    a second at most, while a short time budget is being kept, whose worst case does not count on them.
 
     Args:
         connection: To the parent.
@@ -100,8 +103,8 @@ class LoopRunner:
         self._step_s = self._deferred_s = 0.0  # how long the last step took, and what was deferred since
         self._last_beat_s = self._clock.now_s()
         self.longest_turn_s = loop.longest_rehearsal_s
-        self._step_began_s = self._asked_s = self._last_beat_s
-        loop.tell_admissions(lambda request_id: connection.send(Admitted(request_id)))
+        self._step_began_s = self._asked_s = self._waits_since_s = self._last_beat_s
+        loop.tell_admissions(lambda request_id: self._send(Admitted(request_id)))
         loop.let_interrupt(self._is_pressing)
 
     def run(self) -> None:
@@ -110,8 +113,8 @@ class LoopRunner:
             self._beat()
             while self._turn():
                 pass
-        except (EOFError, BrokenPipeError, ConnectionResetError):
-            return  # the parent is gone
+        except ParentGoneError:
+            return  # no process receives it
         finally:
             self._loop.close()
 
@@ -133,23 +136,32 @@ class LoopRunner:
         now_s = self._clock.now_s()
         self.longest_turn_s = max(self.longest_turn_s, now_s - began_s)
         for event in events:
-            self._connection.send(event)
+            self._send(event)
         if now_s - self._last_beat_s >= self._heartbeat_interval_s:
             self._last_beat_s = now_s
             self._beat()
         return True
 
     def _defer_or_step(self, now_s: float, *, is_due: bool) -> list[Event]:
-        """Obeys a deferrable message, or runs a step; at least one message for each step, if no budget is short."""
-        is_short = self._deferred_s > self._step_s or self._loop.least_budget_s(now_s) < _SHORT_BUDGET_S
-        message = None if is_due and is_short else self._inbox.take_deferrable()
-        events = self._loop.step(now_s) if message is None else self._obey(message)
+        """Obeys a deferrable message, or runs a step."""
+        is_deferred = self._defers(now_s, is_due=is_due)
+        events = self._loop.step(now_s) if is_deferred else self._obey(self._inbox.take_deferrable())
         took_s = self._clock.now_s() - now_s
-        if message is None:
+        if is_deferred:
             self._step_s, self._deferred_s = took_s, 0.0
         else:
             self._deferred_s += took_s
         return events
+
+    def _defers(self, now_s: float, *, is_due: bool) -> bool:
+        """Returns whether a deferrable message has to wait, or there is none."""
+        if not self._inbox.has_deferrable:
+            self._waits_since_s = now_s
+            return True
+        is_short = self._loop.least_budget_s(now_s) < _SHORT_BUDGET_S
+        if is_short and now_s - self._waits_since_s > _LONGEST_WAIT_S:
+            is_short = False
+        return is_due and (is_short or self._deferred_s > self._step_s)
 
     def _is_pressing(self, share: float) -> bool:
         """Returns whether a time budget would be refused if the running step, a share of which is done, went on."""
@@ -160,7 +172,7 @@ class LoopRunner:
             return False
         self._asked_s = now_s
         ends_s = self._step_began_s + (now_s - self._step_began_s) / share
-        return self._inbox.has_decision_due(ends_s + _DECISION_S)
+        return self._inbox.has_decision_due(now_s, ends_s + _DECISION_S)
 
     def _obey(self, message: GoalMessage | Look) -> list[Event]:
         """Tells the loop; what it raises ends the goal of that message, no other, and not the process."""
@@ -185,8 +197,14 @@ class LoopRunner:
             view = self._loop.look(self._clock.now_s())
         except Exception:  # noqa: BLE001 (whatever it is, the goals must go on)
             _log.exception("no view of the loop")
-        self._connection.send(Snapshot(view))
+        self._send(Snapshot(view))
         return []
 
+    def _send(self, message: LoopMessage) -> None:
+        try:
+            self._connection.send(message)
+        except OSError as error:
+            raise ParentGoneError from error
+
     def _beat(self) -> None:
-        self._connection.send(Heartbeat(self._loop.status, self.longest_turn_s))
+        self._send(Heartbeat(self._loop.status, self.longest_turn_s))

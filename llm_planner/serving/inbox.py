@@ -12,6 +12,10 @@ from llm_planner.serving.messages import Cancel, Look, ParentMessage, Report
 _LOOK = ""  # no goal has this name
 
 
+class ParentGoneError(Exception):
+    """There is nobody at the other end of the pipe."""
+
+
 class Inbox:
     """Messages in the order in which they came, except that deferrable ones stand behind all others.
 
@@ -19,8 +23,8 @@ class Inbox:
     whole fleet sends its goals at once, an emergency behind them, and every plan that is being written, would wait for
     all of them. A look is deferrable too: it shows the goals that came before it.
 
-    A report about a goal that still stands behind brings that goal with it, so that of one goal nothing is overtaken;
-    if it is cancelled, it is dropped.
+    A report about a goal that still stands behind brings that goal with it, so that of one goal nothing is overtaken.
+    A goal that is cancelled before it was taken is dropped.
 
     Args:
         connection: To the parent. It is read between two turns of the loop, on its thread: one of its own would have to
@@ -39,7 +43,7 @@ class Inbox:
             timeout_s: How long to wait for one, unless there are deferrable ones.
 
         Raises:
-            EOFError, OSError: If the parent is gone.
+            ParentGoneError: If the parent is gone.
             Exception: Whatever a message raises that cannot be read.
         """
         self._receive(0.0)
@@ -51,22 +55,32 @@ class Inbox:
         """Returns the next message that does not stand behind others."""
         return self._first.popleft()
 
-    def has_decision_due(self, by_s: float) -> bool:
-        """Returns whether a goal has come about whose time budget must be decided by then, or is refused.
+    def has_decision_due(self, from_s: float, to_s: float) -> bool:
+        """Returns whether an emergency has come about whose time budget must be decided between two moments.
 
         Raises: as ``has_message``.
         """
         self._receive(0.0)
         goals = (message for message in self._first if isinstance(message, GoalRecord))
-        return any(goal.decide_by_s is not None and goal.decide_by_s < by_s for goal in goals)
+        decide_by_s = [goal.decide_by_s for goal in goals if goal.request.urgency is Urgency.URGENT]
+        return any(time_s is not None and from_s < time_s < to_s for time_s in decide_by_s)
 
-    def take_deferrable(self) -> GoalRecord | Look | None:
-        """Returns the next message that is deferrable; None if there is none."""
-        return self._deferrable.pop(next(iter(self._deferrable))) if self._deferrable else None
+    @property
+    def has_deferrable(self) -> bool:
+        """Whether there is a message for ``take_deferrable``."""
+        return bool(self._deferrable)
+
+    def take_deferrable(self) -> GoalRecord | Look:
+        """Returns the next message that is deferrable."""
+        return self._deferrable.pop(next(iter(self._deferrable)))
 
     def _receive(self, timeout_s: float) -> None:
         while select.select([self._connection], [], [], timeout_s)[0]:  # ``poll`` would wake up a millisecond late
-            self._sort_in(self._connection.recv())
+            try:
+                message = self._connection.recv()
+            except (EOFError, OSError) as error:
+                raise ParentGoneError from error
+            self._sort_in(message)
             timeout_s = 0.0
 
     def _sort_in(self, message: ParentMessage) -> None:
@@ -78,9 +92,15 @@ class Inbox:
             return
         if isinstance(message, Cancel | Report):
             goal = self._deferrable.pop(message.request_id, None)
-            if goal is not None and isinstance(message, Report):
+            if isinstance(message, Cancel):
+                self._first = deque(one for one in self._first if not _opens(one, message.request_id))
+            elif goal is not None:
                 self._first.append(goal)
         self._first.append(message)
+
+
+def _opens(message: ParentMessage, request_id: str) -> bool:
+    return isinstance(message, GoalRecord) and message.request.request_id == request_id
 
 
 def _is_deferrable(request: PlanRequest) -> bool:

@@ -33,7 +33,7 @@ class ModelBackend:
         private = [-(-self.kv_len[r] // BLOCK_SIZE) - self.shared[r] for r in self.kv_len if r not in self.offloaded]
         return NUM_BLOCKS - SHARED_TOKENS // BLOCK_SIZE - sum(private)
 
-    def execute(self, scheduled: SchedulerOutput) -> dict[str, tuple[int, ...]]:
+    def execute(self, scheduled: SchedulerOutput, *, is_given_up: bool = False) -> dict[str, tuple[int, ...]]:
         for request_id in scheduled.release:
             self.kv_len.pop(request_id, None)
             self.offloaded.discard(request_id)
@@ -59,6 +59,8 @@ class ModelBackend:
             self.drafted[sequence.request_id] = 0
         self._insert(scheduled)
         self.rejected = {}
+        if is_given_up:
+            return {}
         for request_id, num_tokens in scheduled.num_scheduled_tokens.items():
             assert request_id not in self.offloaded
             left = self.to_compute[request_id] - self.computed[request_id]

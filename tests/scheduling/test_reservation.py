@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 
+from llm_planner.core.step import StepOutput
 from llm_planner.core.time_utility import URGENT
 from llm_planner.scheduling.generation import GenerationState
 from llm_planner.scheduling.reservation import Reservations
@@ -25,6 +26,21 @@ def step(scheduler, now_s=1.0):
     scheduled = scheduler.schedule(now_s)
     run(scheduler, scheduled, now_s)
     return set(scheduled.num_scheduled_tokens)
+
+
+@pytest.mark.parametrize("can_offload", [True, False])
+@pytest.mark.parametrize("policy", [*POLICIES, "tardiness", "tardiness_safe"])
+def test_memory_of_one_whose_first_step_was_given_up_is_there_for_others(policy, can_offload):
+    """It has computed nothing, but room is reserved for its prompt."""
+    scheduler = make_scheduler(policy, num_kv_blocks=20, can_offload=can_offload)
+    scheduler.add(make_generation("given_up", num_prompt_tokens=60))
+    scheduled = replace(scheduler.schedule(0.0), num_scheduled_tokens={"given_up": 0})
+    scheduler.update(scheduled, StepOutput(step=scheduled, is_given_up=True), {}, 0.01)
+    scheduler.add(make_generation("budgeted", num_prompt_tokens=40))
+    scheduler.reserve("budgeted", 3)
+    assert step(scheduler) == {"budgeted"}
+    scheduler.end("budgeted")
+    assert step(scheduler) == {"given_up"}
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -158,7 +158,9 @@ class SchedulerMachine(RuleBasedStateMachine):
         scheduled = self.scheduler.schedule(self.now_s)
         assert not self.scheduler.take_unschedulable()
         self._check_limits(scheduled)
-        token_ids = self.backend.execute(scheduled)
+        names = scheduled.num_scheduled_tokens
+        is_given_up = bool(names) and not scheduled.evict and self.backend.rng.random() < 0.1
+        token_ids = self.backend.execute(scheduled, is_given_up=is_given_up)
         duration_s = next(self.durations_s)
         self.now_s += duration_s
         segments, ended = {}, []
@@ -172,11 +174,14 @@ class SchedulerMachine(RuleBasedStateMachine):
                 generation.execution.deliver(make_segment(generation.execution.num_delivered, outcome), self.now_s)
         output = StepOutput(
             token_ids=token_ids,
-            num_draft_tokens={name: self.backend.drafted[name] for name in token_ids},
+            num_draft_tokens={name: self.backend.drafted[name] for name in (names if is_given_up else token_ids)},
             num_rejected_tokens=self.backend.rejected,
             free_kv_blocks=self.backend.free_blocks(),
             duration_s=duration_s,
         )
+        if is_given_up:
+            scheduled = replace(scheduled, num_scheduled_tokens=dict.fromkeys(names, 0))
+            output = replace(output, step=scheduled, is_given_up=True)
         self.scheduler.update(scheduled, output, segments, self.now_s)
         assert output.free_kv_blocks == self.scheduler.ledger.free_blocks
         for name in ended:

@@ -6,8 +6,8 @@ from multiprocessing import Pipe
 import pytest
 
 from llm_planner.core.request import Urgency
-from llm_planner.serving.goal_record import GoalRecord
-from llm_planner.serving.inbox import Inbox
+from llm_planner.serving.goal_record import RESERVE_S, GoalRecord
+from llm_planner.serving.inbox import Inbox, ParentGoneError
 from llm_planner.serving.messages import Cancel, Look, Report
 from tests.serving.builders import make_request, succeeded
 
@@ -39,8 +39,8 @@ def taken(inbox: Inbox) -> list:
     messages = []
     while inbox.has_message(0.0):
         messages.append(inbox.take())
-    while (message := inbox.take_deferrable()) is not None:
-        messages.append(message)
+    while inbox.has_deferrable:
+        messages.append(inbox.take_deferrable())
     return [m.request.request_id if isinstance(m, GoalRecord) else m for m in messages]
 
 
@@ -69,6 +69,19 @@ def test_a_report_brings_its_goal(inbox_of):
 def test_a_cancelled_goal_is_dropped(inbox_of):
     cancel = Cancel("one")
     assert taken(inbox_of(goal("one"), goal("two"), cancel)) == [cancel, "two"]
+    assert taken(inbox_of(goal("one", urgency=Urgency.URGENT), goal("two"), cancel)) == [cancel, "two"]
+
+
+def test_only_an_emergency_that_can_be_decided_about_has_a_decision_due(inbox_of):
+    moment_s = 1.0 - RESERVE_S
+    hurried = goal("normal", time_budget_s=1.0)
+    urgent = goal("urgent", urgency=Urgency.URGENT, time_budget_s=1.0)
+    assert not inbox_of(hurried, goal("soft", urgency=Urgency.URGENT)).has_decision_due(0.0, 10.0)
+    inbox = inbox_of(urgent)
+    assert inbox.has_decision_due(moment_s - 0.01, moment_s + 0.01)
+    assert not inbox.has_decision_due(0.0, moment_s - 0.01)
+    assert not inbox.has_decision_due(moment_s + 0.01, 10.0)  # its parent has refused it
+    assert not inbox_of(urgent, Cancel("urgent")).has_decision_due(0.0, 10.0)
 
 
 def test_nothing_is_waited_for_while_a_goal_is_there(inbox_of):
@@ -81,5 +94,5 @@ def test_nothing_is_waited_for_while_a_goal_is_there(inbox_of):
 def test_a_parent_that_is_gone_is_noticed(pipe, inbox_of):
     inbox = inbox_of(Look())
     pipe[0].close()
-    with pytest.raises(EOFError):
+    with pytest.raises(ParentGoneError):
         inbox.has_message(0.0)

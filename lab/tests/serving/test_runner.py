@@ -162,6 +162,37 @@ def test_goals_wait_as_long_as_a_short_time_budget_is_kept():
     assert "other" in loop.request_ids
 
 
+def test_goals_do_not_wait_for_ever_for_short_time_budgets_that_follow_each_other():
+    clock = Clock()
+
+    def take_a_while(_: float) -> None:
+        clock.now += 0.02
+
+    plan = "4{" + "a();" * 25 + "}"  # one segment
+    loop = make_loop(backend=FakeBackend(plans={"go": plan}, sleep=take_a_while), policy="fcfs_stream")
+    line = Line(loop, emergency("u0", 0.9, 0.0), record("other"), Look(), clock=clock)
+    for number in range(1, 100):
+        line.turn(8)
+        if "other" in loop.request_ids:
+            break
+        assert loop.least_budget_s(clock.now) < 1.0
+        line.tell(emergency(f"u{number}", 0.9, clock.now))
+    assert 1.0 < clock.now < 1.5
+    line.turn(4)
+    assert line.said(Snapshot)
+
+
+def test_what_an_engine_raises_is_not_taken_for_a_parent_that_is_gone():
+    def fail_so(_: float) -> list:
+        raise EOFError("a worker of the engine has died")
+
+    loop = make_loop({"go": "a();"})
+    loop.step = fail_so
+    line = Line(loop)
+    with pytest.raises(EOFError):
+        line.runner.run()
+
+
 class InterruptibleBackend(FakeBackend):
     """Steps of 0.4 s on the test's clock: a parent speaks while they run, and four times it is asked about that."""
 
