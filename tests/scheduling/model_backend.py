@@ -34,6 +34,30 @@ class ModelBackend:
         return NUM_BLOCKS - SHARED_TOKENS // BLOCK_SIZE - sum(private)
 
     def execute(self, scheduled: SchedulerOutput, *, is_given_up: bool = False) -> dict[str, tuple[int, ...]]:
+        self._apply(scheduled)
+        self.rejected = {}
+        if is_given_up:
+            return {}
+        for request_id, num_tokens in scheduled.num_scheduled_tokens.items():
+            assert request_id not in self.offloaded
+            left = self.to_compute[request_id] - self.computed[request_id]
+            assert 1 <= num_tokens <= left + self.drafted[request_id]
+            self.kv_len[request_id] += num_tokens
+            self.rejected[request_id] = self.rng.randint(0, max(0, num_tokens - left))
+        assert self.free_blocks() >= 0
+        token_ids = {}
+        for request_id, num_tokens in scheduled.num_scheduled_tokens.items():
+            self.kv_len[request_id] -= self.rejected[request_id]
+            self.computed[request_id] += num_tokens - self.rejected[request_id]
+            num_accepted = self.computed[request_id] - self.to_compute[request_id]
+            if num_accepted >= 0:
+                num_new = num_accepted + 1 + self.rng.randint(0, self.max_forced)
+                self.to_compute[request_id] += num_new
+                self.drafted[request_id] = self.rng.randint(0, self.max_drafted)
+                token_ids[request_id] = (self.to_compute[request_id],) * num_new
+        return token_ids
+
+    def _apply(self, scheduled: SchedulerOutput) -> None:
         for request_id in scheduled.release:
             self.kv_len.pop(request_id, None)
             self.offloaded.discard(request_id)
@@ -58,27 +82,6 @@ class ModelBackend:
             self.to_compute[sequence.request_id] = len(sequence.prompt_token_ids) + len(sequence.output_token_ids)
             self.drafted[sequence.request_id] = 0
         self._insert(scheduled)
-        self.rejected = {}
-        if is_given_up:
-            return {}
-        for request_id, num_tokens in scheduled.num_scheduled_tokens.items():
-            assert request_id not in self.offloaded
-            left = self.to_compute[request_id] - self.computed[request_id]
-            assert 1 <= num_tokens <= left + self.drafted[request_id]
-            self.kv_len[request_id] += num_tokens
-            self.rejected[request_id] = self.rng.randint(0, max(0, num_tokens - left))
-        assert self.free_blocks() >= 0
-        token_ids = {}
-        for request_id, num_tokens in scheduled.num_scheduled_tokens.items():
-            self.kv_len[request_id] -= self.rejected[request_id]
-            self.computed[request_id] += num_tokens - self.rejected[request_id]
-            num_accepted = self.computed[request_id] - self.to_compute[request_id]
-            if num_accepted >= 0:
-                num_new = num_accepted + 1 + self.rng.randint(0, self.max_forced)
-                self.to_compute[request_id] += num_new
-                self.drafted[request_id] = self.rng.randint(0, self.max_drafted)
-                token_ids[request_id] = (self.to_compute[request_id],) * num_new
-        return token_ids
 
     def _insert(self, scheduled: SchedulerOutput) -> None:
         for request_id, inserted in scheduled.insert.items():
