@@ -122,8 +122,8 @@ def generate_with_logits(backend, num_tokens, prompt):
     """Returns the tokens of one sequence and the logits of all its steps."""
     run, logits = backend._runner.run, []
 
-    def run_and_keep(chunks):
-        ready, computed = run(chunks)
+    def run_and_keep(*arguments):
+        ready, computed = run(*arguments)
         logits.extend([] if computed is None else [computed])
         return ready, computed
 
