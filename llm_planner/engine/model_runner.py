@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -113,12 +114,12 @@ class ModelRunner:
             chunks: What to compute.
             is_pressing: Asked before each layer, with the share that is done: whether to give it up.
 
-        Raises:
-            StepInterrupted: If it is given up; sequences and their counters are as they were.
-
         Returns:
             The chunks with nothing left to compute but their drafts, and the logits of each one's last token and draft,
             (num_rows, vocab_size) for all of them together.
+
+        Raises:
+            StepInterrupted: If it is given up; sequences and their counters are as they were.
         """
         is_row = [chunk.num_rows <= (1 if len(chunks) == 1 else _MAX_CHUNK_ROWS) for chunk in chunks]
         short = [chunk for chunk, is_short in zip(chunks, is_row, strict=True) if is_short]
@@ -127,14 +128,12 @@ class ModelRunner:
             parts.append(self._rows(short))
         ready = [chunk for part in parts for chunk in part.chunks if chunk.is_last]
         passes = list(_passes(parts))
-        hidden = []
-        for number, together in enumerate(passes):
 
-            def check(share: float, number: int = number) -> None:
-                if is_pressing((number + share) / len(passes)):
-                    raise StepInterrupted
+        def check(num_done: int, share: float) -> None:
+            if is_pressing((num_done + share) / len(passes)):
+                raise StepInterrupted
 
-            hidden.append(self._compute(together, check))
+        hidden = [self._compute(together, partial(check, num_done)) for num_done, together in enumerate(passes)]
         for part in parts:
             for chunk in part.chunks:
                 chunk.state.advance(chunk.num_tokens)

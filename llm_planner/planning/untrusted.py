@@ -105,11 +105,10 @@ def _entries(text: str) -> Iterator[str]:
 
 def plain_entry(text: str) -> str:
     """Returns one of ``raw_entries`` as a name and numbers; empty if it holds no name."""
-    return _plain_entry(text) if len(text) <= _MAX_KNOWN_ENTRY else _plain_entry.__wrapped__(text)
+    return _known_entry(text) if len(text) <= _MAX_KNOWN_ENTRY else _read_entry(text)
 
 
-@lru_cache(maxsize=8192)
-def _plain_entry(text: str) -> str:
+def _read_entry(text: str) -> str:
     text = _QUOTED.sub(" ", text)
     brackets = _BRACKETED.findall(text)
     position = next((n for b in brackets if len(n := _NUMBER.findall(b)) > 1 and not re.search("[a-z]", b)), [])
@@ -118,6 +117,9 @@ def _plain_entry(text: str) -> str:
         position, head = behind.group().split(), head[: behind.start()]
     name = _name(head.replace("'s", "s"))
     return " ".join([name, *position[:_MAX_ENTRY_NUMBERS]]) if name else ""
+
+
+_known_entry = lru_cache(maxsize=8192)(_read_entry)
 
 
 def _name(head: str) -> str:

@@ -158,10 +158,11 @@ class LoopRunner:
         if not self._inbox.has_deferrable:
             self._waits_since_s = now_s
             return True
-        is_short = self._loop.least_budget_s(now_s) < _SHORT_BUDGET_S
-        if is_short and now_s - self._waits_since_s > _LONGEST_WAIT_S:
-            is_short = False
-        return is_due and (is_short or self._deferred_s > self._step_s)
+        if not is_due:
+            return False
+        has_waited = now_s - self._waits_since_s > _LONGEST_WAIT_S
+        is_budget_short = self._loop.least_budget_s(now_s) < _SHORT_BUDGET_S
+        return (is_budget_short and not has_waited) or self._deferred_s > self._step_s
 
     def _is_pressing(self, share: float) -> bool:
         """Returns whether a time budget would be refused if the running step, a share of which is done, went on."""
