@@ -105,7 +105,8 @@ def _done(executed: Executed) -> Counter[tuple[str, str | None]]:
     moved = {
         (name, thing.support) for name, thing in executed.world.objects.items() if thing != executed.start.objects[name]
     }
-    return Counter([*(("said", text) for text in executed.said), *moved])
+    said = (("said", text.replace("_", " ")) for text in executed.said)  # names are spoken as words, as in service
+    return Counter([*said, *moved])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,6 +88,7 @@ def test_a_list_is_worth_what_it_has(inventory):
     library = RobotLibrary()
     assert share_done(inventory, inventory.plan, library).success == 1.0
     assert share_done(inventory, some, library).success == pytest.approx(2 * 5 / (5 + 11))
+    assert share_done(inventory, inventory.plan.replace("_", " ").replace("drawer ", "drawer_"), library).success == 1.0
     assert share_done(inventory, None, library).success == 0.0
     assert share_done(inventory, "no plan", library).success == 0.0
 
