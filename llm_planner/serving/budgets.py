@@ -50,17 +50,24 @@ class KeptBudget:
         ends_s = self.goal.budget_ends_at_s
         return math.inf if ends_s is None else ends_s - now_s
 
+    @property
+    def goes_on_late(self) -> bool:
+        """Whether its goal goes on all the same where it is missed."""
+        return self.goal.request.overrun is OverrunStrategy.SKIP_NEXT
+
     def is_overrun(self, now_s: float) -> bool:
         """Returns whether it was missed by a goal that goes on all the same: nothing is left to keep."""
-        return self.goal.request.overrun is OverrunStrategy.SKIP_NEXT and self.left_s(now_s) <= 0.0
+        return self.goes_on_late and self.left_s(now_s) <= 0.0
 
 
 class Budgets:
     """Decides about every goal with a time budget, at arrival and, while a measure is left, before every step.
 
-    A goal is refused only at its first decision. Later ones follow what happens: the prefill's estimate is replaced
-    by what it really took (as in TimeBill, section 5.2), others come, the engine slows down. What was guaranteed to a
-    goal holds for those that come after it. One that can no longer be kept is given up early, for the reflex's sake.
+    A goal is refused only at its first decision, and never under SKIP_NEXT, to which a late plan is better than none:
+    a budget that cannot be kept is then no budget, and promises nothing. Later decisions follow what happens: the
+    prefill's estimate is replaced by what it really took (as in TimeBill, section 5.2), others come, the engine slows
+    down. What was guaranteed to a goal holds for those that come after it. One that can no longer be kept is given up
+    early, for the reflex's sake.
 
     Args:
         scheduler: Gives reserved slots; knows the engine's times.
@@ -120,7 +127,8 @@ class Budgets:
             if before is None and error is None:
                 self.on_admitted(kept.goal.request.request_id)
             if reason is not None:
-                refused.append((kept.goal, reason))
+                if not kept.goes_on_late:
+                    refused.append((kept.goal, reason))
                 self.close(kept.goal.request.request_id)
             elif error is not None and before is not None:
                 self._protect(kept, before, now_s)
@@ -153,7 +161,7 @@ class Budgets:
             return None
         budget_s = goal.request.time_budget_s
         has_something = goal.delivered or (goal.is_closed_in_time and (goal.held or goal.can_truncate))
-        if budget_s is None or has_something or goal.request.overrun is OverrunStrategy.SKIP_NEXT:
+        if budget_s is None or has_something or kept.goes_on_late:
             return None
         return lost_budget(
             kept.left_s(now_s),

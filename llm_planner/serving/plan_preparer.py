@@ -163,8 +163,12 @@ class PlanPreparer:
         )
         return replace(request, scene=show(request.scene), failures=failures)
 
-    def may_leave_out(self, model: RobotModel, request: PlanRequest) -> bool:
-        """Returns whether entries of the scene may be left out to keep a time budget."""
+    def can_spare(self, model: RobotModel, request: PlanRequest) -> bool:
+        """Returns whether a plan can spare some of the scene to keep a time budget: left out, or evicted.
+
+        It cannot where the task may need any of it: with a quarter of the KV evicted, half of the plans of such tasks
+        are wrong (docs/time_budgets.md), and one that has half of the things looks whole.
+        """
         return is_told_by_names(request.instruction, model)
 
     def _untrained(self, model: RobotModel) -> PlannerError:
@@ -263,8 +267,9 @@ class PlanPreparer:
         Rules, skills and task stay.
         """
         model = self._library.get(request.robot_model)
-        may_drop = self.may_leave_out(model, request)
-        droppable = self._encoder.droppable_spans(prompt, request.instruction) if may_drop else ()
+        if not self.can_spare(model, request):
+            return sequence
+        droppable = self._encoder.droppable_spans(prompt, request.instruction)
         evictable = (self._encoder.scene_span(prompt),) if self._backend.info.can_evict else ()
         return replace(sequence, droppable=droppable, evictable=evictable)
 

@@ -333,6 +333,19 @@ def test_a_goal_whose_first_segment_is_out_continues_alongside_the_next_one():
     assert run.result("r3").error_code in (ErrorCode.NONE, ErrorCode.BUDGET_INFEASIBLE)
 
 
+@pytest.mark.parametrize("overrun", OverrunStrategy)
+def test_a_budget_that_cannot_be_kept_is_refused_unless_a_late_plan_is_wanted(overrun):
+    run = Run()
+    run.submit("normal").go(until_s=0.1)
+    run.submit("long", instruction="long", time_budget_s=0.001, overrun=overrun, **WHOLE).go()
+    result = run.result("long")
+    if overrun is OverrunStrategy.SKIP_NEXT:
+        assert (result.error_code, result.metrics.measures) == (ErrorCode.NONE, ())
+    else:
+        assert result.error_code is ErrorCode.BUDGET_INFEASIBLE
+    assert run.result("normal").error_code is ErrorCode.NONE
+
+
 @pytest.mark.parametrize("overrun", [OverrunStrategy.SKIP_NEXT, OverrunStrategy.KILL])
 def test_a_budget_that_is_over_stands_in_nobodys_way(overrun):
     run = Run(max_num_seqs=2)

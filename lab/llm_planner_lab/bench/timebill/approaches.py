@@ -34,6 +34,7 @@ class Approach:
         name: In the results.
         budgets: Makes what keeps them.
         by_need: Whether its prompt holds what the task needs of the scene, as a planner's does, or all of it.
+        spares: Whether it leaves the scenes alone of which a task may need all, as our planner does.
         predicts: Whether it needs the length of the response, and so pays for the prediction.
         k: Pessimistic factor; without meaning for approaches that do not predict.
         truncates_gracefully: Whether a plan that is closed in time is truncated gracefully (``Goal.truncate``).
@@ -42,6 +43,7 @@ class Approach:
     name: str
     budgets: BudgetsMaker
     by_need: bool = False
+    spares: bool = False
     predicts: bool = False
     k: float = PESSIMISM
     truncates_gracefully: bool = True
@@ -197,6 +199,8 @@ def adaptive(profile: EngineProfile, took_s: list[float], clock: Clock, k: float
     return [
         Approach(TIMEBILL, partial(TimeBillAlpha, profile=profile, k=k), predicts=True, k=k),
         Approach(TIMEBILL_BY_NEED, partial(TimeBillAlpha, profile=profile, k=k), by_need=True, predicts=True, k=k),
-        Approach(OURS, partial(TimedBudgets, took_s=took_s, clock=clock), by_need=True, predicts=True, k=k),
-        Approach(OURS_WHOLE_SCENE, partial(WholeSceneBudgets, took_s=[], clock=clock), predicts=True, k=k),
+        Approach(
+            OURS, partial(TimedBudgets, took_s=took_s, clock=clock), by_need=True, spares=True, predicts=True, k=k
+        ),
+        Approach(OURS_WHOLE_SCENE, partial(WholeSceneBudgets, took_s=[], clock=clock), spares=True, predicts=True, k=k),
     ]

@@ -20,6 +20,7 @@ from llm_planner_lab.bench.timebill.ete import Grid, measure_end_to_end, measure
 from llm_planner_lab.bench.timebill.jobs import Workload, draw_jobs
 from llm_planner_lab.bench.timebill.lab import Lab, WholeScenePreparer
 from llm_planner_lab.bench.timebill.length import length_figures
+from llm_planner_lab.bench.timebill.quality import measure_quality
 from llm_planner_lab.bench.timebill.reference import Reference
 from llm_planner_lab.bench.timebill.replay import ReplayedEngine
 from llm_planner_lab.bench.timebill.sweep import (
@@ -174,6 +175,7 @@ def run_timebill(bench: TimeBillBench, on_progress: Progress) -> dict[str, Any]:
         )
         further_jobs = draw_jobs(more, opened.encoder, lab.library)
         end_to_end = measure_end_to_end(lab.with_more(further_jobs), ete["reference_s"])
+        quality = measure_quality(lab, on_progress)
         sweep = sweep_figures(run_sweep(lab, bench.fractions, on_progress))
         truncation = run_truncation(lab, bench.fractions, backend.tokenizer.encode, on_progress)
         k_sweep = run_k_sweep(lab, bench.k_fraction, bench.k_values, on_progress)
@@ -187,6 +189,7 @@ def run_timebill(bench: TimeBillBench, on_progress: Progress) -> dict[str, Any]:
         "interval_coverage_90": lengths["interval_coverage_90"],
         "wcet_share": end_to_end["wcet_share"],
         "solver_ms": {"p50": quantile(took_ms, 0.5), "p99": quantile(took_ms, 0.99), "n": len(took_ms)},
+        "quality": quality,
         **sweep,
         "truncation": truncation,
         "k_sweep": k_sweep,

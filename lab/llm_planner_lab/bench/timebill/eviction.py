@@ -28,6 +28,7 @@ from llm_planner.demo.goal_tests import is_achieved
 from llm_planner.engine.backend import TorchBackend
 from llm_planner.engine.eviction import eviction_method_names
 from llm_planner.robots.library import RobotLibrary
+from llm_planner.robots.model import RobotModel
 from llm_planner.scheduling.eviction import decide_eviction
 from llm_planner.scheduling.generation import Generation
 from llm_planner.scheduling.policies import make_policy
@@ -97,14 +98,14 @@ class FixedRatio(Scheduler):
         return scheduled
 
 
-class _Evictable:
-    """Implements ``Preparer``: every request may be evicted, as if it had a time budget."""
-
-    def __init__(self, preparer: PlanPreparer) -> None:
-        self._preparer = preparer
+class _EvictingPreparer(PlanPreparer):
+    """Every request may be evicted, as if it had a time budget, whatever its task needs of the scene."""
 
     def prepare(self, request: PlanRequest) -> Prepared:
-        return self._preparer.prepare(replace(request, time_budget_s=1.0))
+        return super().prepare(replace(request, time_budget_s=1.0))
+
+    def can_spare(self, model: RobotModel, request: PlanRequest) -> bool:  # noqa: ARG002
+        return True
 
 
 def score(model: Path, method: str, eviction_ratio: float, kind: str, tasks: Sequence[Task]) -> Score:
@@ -112,10 +113,10 @@ def score(model: Path, method: str, eviction_ratio: float, kind: str, tasks: Seq
     library, encoder = RobotLibrary(), build_prompt_encoder(model)
     backend = TorchBackend(model, eviction_method=method)
     scheduler = FixedRatio(SchedulerConfig(policy="fcfs", max_num_seqs=8), backend.info, eviction_ratio)
-    preparer = PlanPreparer(
+    preparer = _EvictingPreparer(
         backend=backend, tokenizer=backend.tokenizer, library=library, style=encoder.style, markup=encoder.markup
     )
-    loop = PlannerLoop(backend=backend, scheduler=scheduler, preparer=_Evictable(preparer), do_clients_report=False)
+    loop = PlannerLoop(backend=backend, scheduler=scheduler, preparer=preparer, do_clients_report=False)
     requests = [
         PlanRequest(
             request_id=str(index),

@@ -10,20 +10,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from llm_planner.core.request import OverrunStrategy
 from llm_planner_lab.bench.section7 import rounded
-from llm_planner_lab.bench.timebill.approaches import OURS_WHOLE_SCENE, TIMEBILL, VANILLA, fixed
+from llm_planner_lab.bench.timebill.approaches import OURS_WHOLE_SCENE, TIMEBILL, VANILLA
 from llm_planner_lab.bench.timebill.benchmark import TimeBillBench, open_lab, setup_figures
 from llm_planner_lab.bench.timebill.ete import Grid, measure_end_to_end
-from llm_planner_lab.bench.timebill.jobs import Workload, mean_and_ci95, share_done
-from llm_planner_lab.bench.timebill.lab import Lab
-from llm_planner_lab.bench.timebill.sweep import Progress, against_best, run_cell, run_sweep, sweep_figures
+from llm_planner_lab.bench.timebill.jobs import Workload, share_done
+from llm_planner_lab.bench.timebill.quality import measure_quality
+from llm_planner_lab.bench.timebill.sweep import Progress, against_best, run_sweep, sweep_figures
 from llm_planner_lab.bench.timely.metrics import quantile
 from llm_planner_lab.tasks.inventory import long_inventory
 
 FRACTIONS = (0.4, 0.6, 0.8, 1.0, 1.5)
 CLASSES = ((1000, 1800), (1800, 2600), (2600, 3500))
-_UNLIMITED = 100.0  # times the vanilla time
 LONG_GRID = Grid(
     prompts=(256, 512, 1024, 1536, 2048, 2560, 3072, 3584),
     caches=(128, 512, 1024, 1536, 2048, 2560, 3072, 3584),
@@ -44,7 +42,7 @@ def run_inventories(bench: TimeBillBench, on_progress: Progress) -> dict[str, An
     began_s = time.monotonic()
     with open_lab(bench, on_progress) as opened:
         lab = opened.lab
-        unlimited = _unlimited(lab)
+        quality = measure_quality(lab, on_progress)
         end_to_end = dict(measure_end_to_end(lab, opened.ete["reference_s"]))
         cells = run_sweep(lab, bench.fractions, on_progress)
     took_ms = sorted(1000.0 * took_s for took_s in lab.took_s)
@@ -53,7 +51,8 @@ def run_inventories(bench: TimeBillBench, on_progress: Progress) -> dict[str, An
         **sweep_figures(cells),
         "ours_whole_against_fixed_ratios": against_best(cells, OURS_WHOLE_SCENE, _is_ratio),
         "timebill_against_fixed_ratios": against_best(cells, TIMEBILL, _is_ratio),
-        "unlimited": unlimited,
+        "unlimited": quality[0],
+        "quality": quality,
         "ete": {**opened.ete, "end_to_end": end_to_end, "reference": opened.reference.figures()},
         "rlp": opened.lengths["rlp"],
         "interval_coverage_90": opened.lengths["interval_coverage_90"],
@@ -76,10 +75,3 @@ def quick(bench: TimeBillBench) -> TimeBillBench:
 def _is_ratio(name: str) -> bool:
     """Returns whether an approach is one of the paper's baselines."""
     return name == VANILLA or name.startswith("alpha_")
-
-
-def _unlimited(lab: Lab) -> dict[str, Any]:
-    """Returns how good the answers are that have all the time they need, with the whole scene."""
-    cell = run_cell(lab, fixed((), ())[0], OverrunStrategy.SKIP_NEXT, _UNLIMITED)
-    right, ci95 = mean_and_ci95([float(success == 1.0) for success in cell.successes])
-    return {"right": right, "right_ci95": ci95, "score": cell.row.score, "n": cell.row.n}

@@ -135,6 +135,10 @@ class Lab:
             )
         return rows
 
+    def can_spare(self, request: PlanRequest) -> bool:
+        """Returns whether our planner would leave out or evict some of a request's scene."""
+        return self.plans.can_spare(self.library.get(request.robot_model), request)
+
     def score(self, job: Job, plan: str | None) -> Score:
         """Returns the score of an answer; the same answer is executed once."""
         key = (job.name, plan)
@@ -150,8 +154,8 @@ class WholeScenePreparer(PlanPreparer):
         """Returns the request as it is."""
         return request
 
-    def may_leave_out(self, model: RobotModel, request: PlanRequest) -> bool:  # noqa: ARG002
-        """Returns True: who always leaves out a share knows nothing of a task."""
+    def can_spare(self, model: RobotModel, request: PlanRequest) -> bool:  # noqa: ARG002
+        """Returns True: who always evicts or leaves out a share knows nothing of a task."""
         return True
 
 
@@ -168,6 +172,8 @@ class MeasuredPreparer:
         prepared, length = self.lab.prepared(name, by_need=self.approach.by_need)
         session = self.lab.session(request)
         sequence = replace(prepared.sequence, request_id=request.request_id)
+        if self.approach.spares and not self.lab.can_spare(request):
+            sequence = replace(sequence, droppable=(), evictable=())
         known = AwaitedLength.known(length) if self.approach.predicts else None
         if not self.approach.truncates_gracefully:
             session = WholeSegments(session)
