@@ -197,26 +197,40 @@ def _preparer(
         raise PlannerError(
             ErrorCode.INVALID_CONFIG, f"chat_segments is {config.chat_segments!r}; it must be one of {known}"
         )
-    sampling = SamplingParams(temperature=config.temperature, seed=config.seed)
+    plans: Preparer = plan_preparer(config, backend, library, encoder)
+    if length_predictor is not None:
+        executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="length")
+        plans = LengthPreparer(plans, length_predictor, executor)
+    unit = ProseUnit(config.chat_segments)
+    return ChatPreparer(plans=plans, library=library, encoder=encoder, sampling=_sampling(config), unit=unit)
+
+
+def plan_preparer(
+    config: PlannerConfig,
+    backend: Backend,
+    library: RobotLibrary,
+    encoder: PromptEncoder,
+    make: Callable[..., PlanPreparer] = PlanPreparer,
+) -> PlanPreparer:
+    """Returns what prepares plans for a model, with the checks and the least confidence that are configured for it."""
     is_scripted = config.backend == "fake"
     is_copying = encoder.style is PromptStyle.COMPACT
-    plans: Preparer = PlanPreparer(
+    return make(
         backend=backend,
         tokenizer=encoder.tokenizer,
         library=library,
         style=encoder.style,
         markup=encoder.markup,
-        sampling=sampling,
+        sampling=_sampling(config),
         replan_context=replan_context(config.replan_context),
         min_confidence=0.0 if is_scripted else min_confidence(config),
         checks=None if is_scripted else partial(instruction_checks, is_copying=is_copying),
         trained_models=_trained(config),
     )
-    if length_predictor is not None:
-        executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="length")
-        plans = LengthPreparer(plans, length_predictor, executor)
-    unit = ProseUnit(config.chat_segments)
-    return ChatPreparer(plans=plans, library=library, encoder=encoder, sampling=sampling, unit=unit)
+
+
+def _sampling(config: PlannerConfig) -> SamplingParams:
+    return SamplingParams(temperature=config.temperature, seed=config.seed)
 
 
 def _trained(config: PlannerConfig) -> frozenset[str] | None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from llm_planner.assembly import build_library
+from llm_planner.assembly import build_library, plan_preparer
 from llm_planner.checkpoints import build_length_predictor, build_prompt_encoder, resolve_model
 from llm_planner.core.clock import MonotonicClock, ProcessorClock
 from llm_planner.core.config import PlannerConfig
@@ -142,14 +142,8 @@ def open_lab(bench: TimeBillBench, on_progress: Progress) -> Iterator[Opened]:
         profile, ete = measure_ete(backend, grammar, bench.grid, on_progress, reference.measure)
         replayed = ReplayedEngine(backend, bench.workload.max_tokens, reference.measure)
         plans, whole = (
-            preparer(
-                backend=replayed,
-                tokenizer=backend.tokenizer,
-                library=library,
-                style=encoder.style,
-                markup=encoder.markup,
-            )
-            for preparer in (PlanPreparer, WholeScenePreparer)
+            plan_preparer(bench.planner, replayed, library, encoder, make)
+            for make in (PlanPreparer, WholeScenePreparer)
         )
         lab = Lab(replayed, plans, whole, predictor, library, profile, jobs, bench.workload, clock)
         lab.measure_jobs(on_progress)

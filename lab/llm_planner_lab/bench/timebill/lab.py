@@ -102,13 +102,17 @@ class Lab:
     def response(self, job: Job, evicted: Evicted = NOTHING, *, by_need: bool = True) -> list[MeasuredStep]:
         """Returns the steps of a job's whole response; as in service, a plan that is refused ends there."""
         steps = self.engine.steps(self._prepared[job.name, by_need].sequence, evicted)
-        session = self.session(job.request(job.name, self.max_tokens, None, OverrunStrategy.KILL))
-        ends = (number for number, step in enumerate(steps, start=1) if session.feed(step.token_ids).is_complete)
+        session = self.session(job.request(job.name, self.max_tokens, 1.0, OverrunStrategy.KILL))
+        ends = (
+            number
+            for number, step in enumerate(steps, start=1)
+            if session.feed(step.token_ids, step.choices).is_complete
+        )
         return steps[: next(ends, len(steps))]
 
     def session(self, request: PlanRequest) -> Session:
-        """Returns a new session for a request's plan."""
-        return self.plans.prepare(replace(request, scene="", instruction="-")).session  # a short prompt is quick
+        """Returns a new session for a request's plan, with all that is checked in service."""
+        return self.plans.prepare(request).session
 
     def prepared(self, name: str, *, by_need: bool) -> tuple[Prepared, LengthDistribution]:
         """Returns a job as it was prepared when it was measured, and the prediction for it."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend, BackendInfo
-from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepOutput
+from llm_planner.core.step import FinishReason, SchedulerOutput, Sequence, StepOutput, TokenChoice
 
 Evicted = tuple[int, int]
 """Step in which an eviction happens, the prefill being step 0, and how many tokens it removes; (0, 0) for none."""
@@ -24,6 +24,7 @@ class MeasuredStep:
     """What one step of a generation brought, and how long it took."""
 
     token_ids: tuple[int, ...]
+    choices: tuple[TokenChoice, ...]
     finished: FinishReason | None
     duration_s: float
 
@@ -102,6 +103,7 @@ class ReplayedEngine:
         run.kv_len += num_tokens
         return StepOutput(
             token_ids={request_id: step.token_ids},
+            choices={request_id: step.choices},
             finished={} if step.finished is None else {request_id: step.finished},
             free_kv_blocks=self._num_free_blocks,
             duration_s=step.duration_s,
@@ -145,7 +147,12 @@ class ReplayedEngine:
         output = self.engine.execute(scheduled)
         if output.failed:
             raise PlannerError(ErrorCode.ENGINE_FAILED, f"the engine failed: {output.failed[_LIVE]}")
-        return MeasuredStep(output.token_ids.get(_LIVE, ()), output.finished.get(_LIVE), output.duration_s)
+        return MeasuredStep(
+            token_ids=output.token_ids.get(_LIVE, ()),
+            choices=output.choices.get(_LIVE, ()),
+            finished=output.finished.get(_LIVE),
+            duration_s=output.duration_s,
+        )
 
     @property
     def _num_free_blocks(self) -> int:

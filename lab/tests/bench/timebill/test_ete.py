@@ -75,7 +75,7 @@ class SlowedLab:
 
     def response(self, job, evicted=(0, 0)):
         chunks = [Chunk(512, 0), *(Chunk(1, 512 + number - evicted[1]) for number in range(39))]
-        return [MeasuredStep((7,), None, self.slowdown * TRUTH.step_s([chunk])) for chunk in chunks]
+        return [MeasuredStep((7,), (), None, self.slowdown * TRUTH.step_s([chunk])) for chunk in chunks]
 
 
 def test_a_machine_that_is_slower_by_now_is_told_from_a_profile_that_is_wrong():

@@ -23,7 +23,7 @@ class Session:
     def __init__(self, limit):
         self.left = limit
 
-    def feed(self, token_ids):
+    def feed(self, token_ids, choices):
         self.left -= len(list(token_ids))
         return Progress(is_complete=self.left <= 0)
 
