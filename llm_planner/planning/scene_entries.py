@@ -11,12 +11,16 @@ import itertools
 import re
 from collections.abc import Set as AbstractSet
 
+from llm_planner.planning.plurals import singular
+
 MAX_DROPPED_SHARE = 0.9
 """Of the scene's characters. Assumed: nine tenths cost no plan (docs/benchmarks/timebill.md), more was not measured."""
 
 _ENTRY = re.compile(r"(?:\([^()\n]*\)|[^,;\n])+[,;\n]?\s*")
 _HEADING = re.compile(r"(?:[^,;:\n]*:)+\s*")
 _WORD = re.compile(r"[^\W\d_]+|\d+")
+_NAMING = re.compile(r"(?!the(?![^\W\d_]))[^\W\d_]{3,}")
+"""A word that may name something: of the others, most are as short."""
 
 
 def entries_of(scene: str) -> list[str]:
@@ -27,20 +31,27 @@ def entries_of(scene: str) -> list[str]:
 def droppable_entries(scene: str, instruction: str) -> list[tuple[int, int]]:
     """Returns half-open ranges of characters, one per entry of the scene, the one that the task needs least first.
 
-    Entries end at commas, semicolons and line breaks outside of brackets. A heading ("objects:") is none. Of equals,
-    the last one is the first to go. Some scene is always left: a tenth of it, and the entry that the task needs most.
+    Entries end at commas, semicolons and line breaks outside of brackets. A heading ("objects:") is none. One that has
+    a word of the task is needed: left out as well, it costs plans. Of equals, the last one is the first to go. Some
+    scene is always left: a tenth of it, and the entry that the task needs most.
 
     Args:
         scene: Any text.
         instruction: What is to be done.
     """
     entries = _spans(scene)
-    asked = trigrams(instruction)
-    needed = [resemblance(scene[start:end], asked) for start, end in entries]
-    order = sorted(range(len(entries)), key=lambda index: (needed[index], -index))
-    left = itertools.accumulate(entries[index][1] - entries[index][0] for index in order)
+    asked, said = trigrams(instruction), _names(instruction)
+    likeness = [resemblance(scene[start:end], asked) for start, end in entries]
+    order = sorted(range(len(entries)), key=lambda index: (likeness[index], -index))[:-1]
+    spare = [entries[index] for index in order if said.isdisjoint(_names(scene[slice(*entries[index])]))]
+    left = itertools.accumulate(end - start for start, end in spare)
     num_dropped = sum(1 for _ in itertools.takewhile(lambda size: size <= MAX_DROPPED_SHARE * len(scene), left))
-    return [entries[index] for index in order[:-1][:num_dropped]]
+    return spare[:num_dropped]
+
+
+def _names(text: str) -> frozenset[str]:
+    """Returns the words that may name something, in the singular."""
+    return frozenset(map(singular, _NAMING.findall(text.lower())))
 
 
 def _spans(scene: str) -> list[tuple[int, int]]:

@@ -23,6 +23,19 @@ def test_typing_errors_plurals_and_capitals_are_forgiven(said):
     assert texts("a spoon, hammer_2, a cup", said) == ["a cup", "a spoon, "]
 
 
+@pytest.mark.parametrize(
+    ("said", "spare"),
+    [
+        ("stack the plates", ["cup", "white_gourd, ", "box_1, "]),
+        ("stack the white and blue plates", ["cup", "box_1, "]),
+        ("put the box on the white one", ["cup", "blue_plate, "]),
+        ("take 1 thing to the left", ["cup", "white_gourd, ", "blue_plate, "]),  # a number, "the": no names
+    ],
+)
+def test_what_the_task_names_is_never_left_out(said, spare):
+    assert sorted(texts("box_1, blue_plate, white_gourd, cup", said)) == sorted(spare)
+
+
 def test_a_comma_in_brackets_ends_no_entry():
     assert texts("cup at (1.2, 0.5); hat at (2, 3)\nperson at (0, 1)", "find the person") == [
         "hat at (2, 3)\n",
