@@ -21,7 +21,7 @@ from llm_planner.serving.preparation import Session
 
 ALPHAS = (0.25, 0.5, 0.75, 0.95)
 SHARES = (0.5, 0.9)
-VANILLA, BY_NEED = "vanilla", "by_need"
+VANILLA, BY_NEED, BY_NEED_90 = "vanilla", "by_need", "by_need_90"
 TIMEBILL, TIMEBILL_BY_NEED, OURS, OURS_WHOLE_SCENE = "timebill", "timebill_by_need", "ours", "ours_whole_scene"
 BudgetsMaker = Callable[[Scheduler, BackendInfo], Budgets]
 
@@ -178,7 +178,7 @@ def fixed(alphas: Sequence[float] = ALPHAS, shares: Sequence[float] = SHARES) ->
     """Returns what anybody could configure.
 
     Vanilla inference, fixed eviction ratios, fixed shares that are left out, the most of both; and prompts as ours are,
-    with nothing that keeps a budget.
+    with nothing that keeps a budget, whole and without all that they can spare.
     """
     evicted = [Approach(f"alpha_{round(100 * a)}", partial(Fixed, alpha=a)) for a in alphas]
     left_out = [Approach(f"scene_{round(100 * s)}", partial(Fixed, share=s)) for s in shares]
@@ -186,12 +186,16 @@ def fixed(alphas: Sequence[float] = ALPHAS, shares: Sequence[float] = SHARES) ->
         Approach(f"{one.name}_{alphas[-1] * 100:.0f}", partial(Fixed, alpha=alphas[-1], share=share))
         for one, share in zip(left_out, shares, strict=True)
     ]
-    return [Approach(VANILLA, Fixed), *evicted, *left_out, *both, Approach(BY_NEED, Fixed, by_need=True)]
+    by_need = [
+        Approach(BY_NEED, Fixed, by_need=True),
+        Approach(BY_NEED_90, partial(Fixed, share=SHARES[-1]), by_need=True),
+    ]
+    return [Approach(VANILLA, Fixed), *evicted, *left_out, *both, *by_need]
 
 
 def is_fixed(name: str) -> bool:
     """Returns whether an approach is one of ``fixed``."""
-    return name in (VANILLA, BY_NEED) or name.startswith(("alpha_", "scene_"))
+    return name in (VANILLA, BY_NEED, BY_NEED_90) or name.startswith(("alpha_", "scene_"))
 
 
 def adaptive(profile: EngineProfile, took_s: list[float], clock: Clock, k: float = PESSIMISM) -> list[Approach]:

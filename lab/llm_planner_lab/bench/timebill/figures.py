@@ -19,6 +19,7 @@ _STYLES: dict[str, dict[str, Any]] = {
     "scene_50_95": {"color": "#9e9ac8", "marker": "d"},
     "scene_90_95": {"color": "#6a51a3", "marker": "d"},
     "by_need": {"color": "#67001f", "marker": "*"},
+    "by_need_90": {"color": "#b2182b", "marker": "*"},
     "timebill": {"color": "#e6862a", "marker": "s"},
     "timebill_by_need": {"color": "#fdae61", "marker": "s"},
     "ours_whole_scene": {"color": "#a1d99b", "marker": "o"},

@@ -25,7 +25,7 @@ MEASURED = {
 }
 POINT = {"budget_fraction", "strategy", "approach", "score", "completion_rate", "refused", "n"}
 ALPHAS = {"alpha_25", "alpha_50", "alpha_75", "alpha_95"}
-FIXED = ALPHAS | {"vanilla", "scene_50", "scene_90", "scene_50_95", "scene_90_95", "by_need"}
+FIXED = ALPHAS | {"vanilla", "scene_50", "scene_90", "scene_50_95", "scene_90_95", "by_need", "by_need_90"}
 APPROACHES = FIXED | {"timebill", "timebill_by_need", "ours_whole_scene", "ours"}
 
 
