@@ -206,16 +206,12 @@ def _preparer(
 
 
 def plan_preparer(
-    config: PlannerConfig,
-    backend: Backend,
-    library: RobotLibrary,
-    encoder: PromptEncoder,
-    make: Callable[..., PlanPreparer] = PlanPreparer,
+    config: PlannerConfig, backend: Backend, library: RobotLibrary, encoder: PromptEncoder
 ) -> PlanPreparer:
     """Returns what prepares plans for a model, with the checks and the least confidence that are configured for it."""
     is_scripted = config.backend == "fake"
     is_copying = encoder.style is PromptStyle.COMPACT
-    return make(
+    return PlanPreparer(
         backend=backend,
         tokenizer=encoder.tokenizer,
         library=library,

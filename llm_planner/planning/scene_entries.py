@@ -12,6 +12,7 @@ import re
 from collections.abc import Set as AbstractSet
 
 from llm_planner.planning.plurals import singular
+from llm_planner.planning.untrusted import ascii_letters
 
 MAX_DROPPED_SHARE = 0.9
 """Of the scene's characters. Assumed: nine tenths cost no plan (docs/benchmarks/timebill.md), more was not measured."""
@@ -19,8 +20,11 @@ MAX_DROPPED_SHARE = 0.9
 _ENTRY = re.compile(r"(?:\([^()\n]*\)|[^,;\n])+[,;\n]?\s*")
 _HEADING = re.compile(r"(?:[^,;:\n]*:)+\s*")
 _WORD = re.compile(r"[^\W\d_]+|\d+")
-_NAMING = re.compile(r"(?!the(?![^\W\d_]))[^\W\d_]{3,}")
-"""A word that may name something: of the others, most are as short."""
+_LETTERS = re.compile(r"[a-z]{2,}")
+_JOINING = frozenset(
+    ["an", "and", "at", "by", "for", "in", "is", "it", "me", "my", "of", "on", "or", "the", "to", "with"]
+)
+"""Words that name nothing."""
 
 
 def entries_of(scene: str) -> list[str]:
@@ -51,7 +55,7 @@ def droppable_entries(scene: str, instruction: str) -> list[tuple[int, int]]:
 
 def _names(text: str) -> frozenset[str]:
     """Returns the words that may name something, in the singular."""
-    return frozenset(map(singular, _NAMING.findall(text.lower())))
+    return frozenset(map(singular, _LETTERS.findall(ascii_letters(text).lower()))) - _JOINING
 
 
 def _spans(scene: str) -> list[tuple[int, int]]:

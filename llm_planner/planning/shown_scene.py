@@ -11,7 +11,7 @@ nothing else is meant, and no name is shown.
 
 import itertools
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
@@ -124,10 +124,7 @@ def shown_scene(scene: str, instruction: str, model: RobotModel) -> str:
     entries = task.entries_of(scene)
     names = {entry.name for entry in entries}  # things have numbers, or none has: no ``cup`` next to ``cup_1``
     entries = [entry for entry in entries if f"{entry.name}_1" not in names]
-    best: dict[int, int] = {}  # by place of a word in the task
-    for entry in entries:
-        for place in entry.places:
-            best[place] = max(best.get(place, 0), entry.likeness)
+    best = _best_likeness(entries)
     named = {entry for entry in entries if any(best[place] == entry.likeness for place in entry.places)}
     labels = [entry for entry in entries if entry.is_label]
     if task.is_unnamed or task.names_kind(best):
@@ -142,15 +139,14 @@ def shown_scene(scene: str, instruction: str, model: RobotModel) -> str:
     return ", ".join(shown.values())
 
 
-def is_told_by_names(instruction: str, model: RobotModel) -> bool:
-    """Returns whether the names in a task tell which entries of a scene it needs least.
+def may_need_all(scene: str, instruction: str, model: RobotModel) -> bool:
+    """Returns whether a task may need any entry of a scene, so that all of it is shown.
 
-    They do not where it speaks of things by other words ("all 12 things on the shelf", "the other one", "tidy up"):
-    what is not named may be what is meant.
+    So it is where it speaks of things by other words than names ("all 12 things on the shelf", "the other one", "the
+    fruit", "tidy up"): what is not named may be what is meant. Arguments as of ``shown_scene``.
     """
     task = _Task.of(instruction, model)
-    words = task.written.split()
-    return (_NAMELESS | _WHOLES).isdisjoint(words) and not _SUPERLATIVE.search(task.written)
+    return task.is_unnamed or task.names_kind(_best_likeness(task.entries_of(scene)))
 
 
 def is_clear(scene: str, instruction: str, model: RobotModel) -> bool:
@@ -441,6 +437,15 @@ class _Task:
         """Whether these words can be the name of an object, whatever the task says."""
         has_order = not (_NO_LABEL.isdisjoint(label) and self.skill_words.isdisjoint(label))
         return not has_order and any(map(self._is_noun, label))
+
+
+def _best_likeness(entries: Iterable[_Entry]) -> dict[int, int]:
+    """Returns how well a word of the task names what it names best, by the word's place."""
+    best: dict[int, int] = {}
+    for entry in entries:
+        for place in entry.places:
+            best[place] = max(best.get(place, 0), entry.likeness)
+    return best
 
 
 def _likeliest(entries: Sequence[_Entry]) -> frozenset[str]:

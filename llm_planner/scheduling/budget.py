@@ -119,9 +119,9 @@ def decode_phase_s(task: Task, num_tokens: int, setup: Setup, time: ExecutionTim
     """
     num_steps, num_seqs = num_tokens - 1, setup.co_batch.num_seqs + 1
     line = time.decode_line(num_seqs)
-    num_kv_tokens = kv_tokens(task, setup)
+    kv_tokens = _kv_tokens(task, setup)
     evict_s = time.evict_s(task.num_prefilled_tokens) if setup.num_removed_tokens > 0 else 0.0
-    return evict_s + num_steps * (line.q_s + line.p_s * (num_kv_tokens + num_seqs * (num_steps - 1) / 2))
+    return evict_s + num_steps * (line.q_s + line.p_s * (kv_tokens + num_seqs * (num_steps - 1) / 2))
 
 
 def execution_s(task: Task, num_tokens: int, setup: Setup, time: ExecutionTime) -> float:
@@ -150,7 +150,7 @@ def alpha_star(
     return min(alpha_max, max(0.0, alpha))
 
 
-def kv_tokens(task: Task, setup: Setup) -> int:
+def _kv_tokens(task: Task, setup: Setup) -> int:
     """Returns the tokens in all caches that the first decode step reads."""
     left_out = setup.num_omitted_tokens + setup.num_removed_tokens
     return task.num_prefilled_tokens - left_out + setup.co_batch.kv_tokens
@@ -182,7 +182,7 @@ def tokens_within(left_s: float, task: Task, setup: Setup, time: ExecutionTime) 
         return 0
     num_seqs = setup.co_batch.num_seqs + 1
     line = time.decode_line(num_seqs)
-    first_s = line.q_s + line.p_s * kv_tokens(task, setup)
+    first_s = line.q_s + line.p_s * _kv_tokens(task, setup)
     growth_s = line.p_s * num_seqs
     middle_s = first_s - growth_s / 2
     root = 2.0 * steps_s / (middle_s + math.sqrt(middle_s * middle_s + 2.0 * growth_s * steps_s))

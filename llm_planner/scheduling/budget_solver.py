@@ -16,7 +16,6 @@ from llm_planner.scheduling.budget import (
     Setup,
     Task,
     execution_s,
-    kv_tokens,
     prefill_phase_s,
     removal_needed,
     tokens_within,
@@ -24,7 +23,7 @@ from llm_planner.scheduling.budget import (
 
 _ROUNDING = 1e-6  # of a token
 LEAST_SAVED_SHARE = 0.05
-"""Of a decode step. An eviction that saves less does not pay: estimates of steps are not better than that."""
+"""Of a decode step alone. An eviction that saves less does not pay: estimates of steps are not better than that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,19 +235,21 @@ class BudgetSolver:
         """
         num_tokens = min(max(math.ceil(task.lengths.expected), task.lengths.lower), short.num_tokens)
         needed = removal_needed(left_s, task, num_tokens, short.setup, time)
-        removable = self._removable_tokens(task, short.setup, time)
+        removable = self._removable_tokens(task, short.num_omitted_tokens, time)
         if needed <= 0.0 or removable == 0:
             return [short]
         if needed <= removable:
             return [_with_removed(short, min(removable, math.ceil(needed + _ROUNDING)), task)]
         return [short, _with_removed(short, removable, task)]
 
-    def _removable_tokens(self, task: Task, setup: Setup, time: ExecutionTime) -> int:
-        """Returns how much may be evicted of what ``setup`` leaves of the prompt; 0 if that would not pay."""
+    def _removable_tokens(self, task: Task, num_omitted: int, time: ExecutionTime) -> int:
+        """Returns how much may be evicted where ``num_omitted`` tokens are left out; 0 if that would not pay.
+
+        Whether it pays depends on nothing that changes from step to step: what was decided once holds.
+        """
         most = min(task.num_removable_tokens, int(self.max_eviction_ratio * task.num_prefilled_tokens))
-        removable = max(0, most - setup.num_omitted_tokens)
-        line = time.decode_line(setup.co_batch.num_seqs + 1)
-        step_s = line.q_s + line.p_s * kv_tokens(task, setup)
+        removable, line = max(0, most - num_omitted), time.decode_line(1)
+        step_s = line.q_s + line.p_s * (task.num_prefilled_tokens - num_omitted)
         return removable if line.p_s * removable >= LEAST_SAVED_SHARE * step_s else 0
 
     def _fewest_tokens(self, task: Task) -> int:
@@ -276,7 +277,7 @@ class BudgetSolver:
     def shortest_s(self, task: Task, load: Load, time: ExecutionTime) -> float:
         """Returns the shortest budget that could be kept with all measures, if a reserved slot can be had."""
         setup = self._shortest_setup(task, load, time)
-        evicted = replace(setup, num_removed_tokens=self._removable_tokens(task, setup, time))
+        evicted = replace(setup, num_removed_tokens=self._removable_tokens(task, setup.num_omitted_tokens, time))
         return min(execution_s(task, self._fewest_tokens(task), each, time) for each in (setup, evicted))
 
     def _shortest_setup(self, task: Task, load: Load, time: ExecutionTime) -> Setup:
@@ -288,8 +289,8 @@ class BudgetSolver:
 def _reserved_setup(load: Load, num_others: int, time: ExecutionTime) -> Setup:
     """Returns the setup of a reserved slot with ``num_others`` alongside the reserved ones, the longest at worst."""
     longest = heapq.nlargest(num_others, (*load.kv_lens, *load.returning_kv_lens))
-    num_kv_tokens = sum(load.reserved_kv_lens) + sum(longest)
-    co_batch = CoBatch(len(load.reserved_kv_lens) + num_others, num_kv_tokens)
+    kv_tokens = sum(load.reserved_kv_lens) + sum(longest)
+    co_batch = CoBatch(len(load.reserved_kv_lens) + num_others, kv_tokens)
     wait_s = 0.0
     if load.reserved_prompt_tokens:
         wait_s = time.prefill_s(load.reserved_prompt_tokens, 0, load.reserved_chunk_tokens)

@@ -113,6 +113,10 @@ class Budgets:
         kept = (kept for kept in self._kept.values() if not kept.is_overrun(now_s))
         return min((one.left_s(now_s) for one in kept), default=math.inf)
 
+    def keeps(self, request_id: str) -> bool:
+        """Returns whether a goal has a time budget that is still to be kept."""
+        return request_id in self._kept
+
     def close(self, request_id: str) -> None:
         """Forgets a goal."""
         self._kept.pop(request_id, None)

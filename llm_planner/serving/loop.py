@@ -213,8 +213,7 @@ class PlannerLoop:
         scheduled, self._scheduled = self._scheduled, None
         if scheduled.is_empty:
             return events
-        goals = (self._goals.get(request_id) for request_id in scheduled.num_scheduled_tokens)
-        self._may_give_up &= all(goal is None or goal.request.time_budget_s is None for goal in goals)
+        self._may_give_up &= not any(map(self._budgets.keeps, scheduled.num_scheduled_tokens))
         output = self._backend.execute(scheduled)
         self._may_give_up = not output.is_given_up
         return self._take(output.step or scheduled, output, now_s + output.duration_s)

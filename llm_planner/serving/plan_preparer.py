@@ -23,7 +23,7 @@ from llm_planner.planning.in_words import in_words
 from llm_planner.planning.mentioned import Mentioned
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.session import PlanSession
-from llm_planner.planning.shown_scene import is_clear, is_told_by_names, shown_scene
+from llm_planner.planning.shown_scene import is_clear, may_need_all, shown_scene
 from llm_planner.planning.spelling import Spelling
 from llm_planner.planning.stop_words import immediate_plan
 from llm_planner.planning.verdict import PlanCheck
@@ -169,7 +169,7 @@ class PlanPreparer:
         It cannot where the task may need any of it: with a quarter of the KV evicted, half of the plans of such tasks
         are wrong (docs/time_budgets.md), and one that has half of the things looks whole.
         """
-        return is_told_by_names(request.instruction, model)
+        return not may_need_all(request.scene, request.instruction, model)
 
     def _untrained(self, model: RobotModel) -> PlannerError:
         known = ", ".join(sorted(self._trained_models or ()))

@@ -36,6 +36,12 @@ def test_what_the_task_names_is_never_left_out(said, spare):
     assert sorted(texts("box_1, blue_plate, white_gourd, cup", said)) == sorted(spare)
 
 
+@pytest.mark.parametrize("said", ["put the plate on the étagère", "the plate goes onto the ETAGERE"])
+def test_short_names_and_accents_count(said):
+    assert texts("etagere_1, tv_2, plate, box", said) == ["box", "tv_2, "]
+    assert texts("etagere_1, tv_2, plate, box", f"{said} of tv 2") == ["box"]
+
+
 def test_a_comma_in_brackets_ends_no_entry():
     assert texts("cup at (1.2, 0.5); hat at (2, 3)\nperson at (0, 1)", "find the person") == [
         "hat at (2, 3)\n",

@@ -337,8 +337,11 @@ def test_a_goal_whose_first_segment_is_out_continues_alongside_the_next_one():
 def test_a_budget_that_cannot_be_kept_is_refused_unless_a_late_plan_is_wanted(overrun):
     run = Run()
     run.submit("normal").go(until_s=0.1)
-    run.submit("long", instruction="long", time_budget_s=0.001, overrun=overrun, **WHOLE).go()
-    result = run.result("long")
+    run.submit("long", instruction="long", time_budget_s=0.001, overrun=overrun, **WHOLE)
+    run.submit("kept", instruction="long", time_budget_s=60.0, **WHOLE).go(until_s=run.now_s + 0.1)
+    assert run.loop._budgets.keeps("kept")
+    assert not run.loop._budgets.keeps("long")  # so a step that it is part of can be given up for an emergency
+    result = run.go().result("long")
     if overrun is OverrunStrategy.SKIP_NEXT:
         assert (result.error_code, result.metrics.measures) == (ErrorCode.NONE, ())
     else:

@@ -13,12 +13,11 @@ from llm_planner.core.clock import MonotonicClock, ProcessorClock
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.planning.grammar import lark_grammar
-from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.prompt_encoder import PromptEncoder
 from llm_planner_lab.bench.section7 import rounded
 from llm_planner_lab.bench.timebill.ete import Grid, measure_end_to_end, measure_ete
 from llm_planner_lab.bench.timebill.jobs import Workload, draw_jobs
-from llm_planner_lab.bench.timebill.lab import Lab, WholeScenePreparer
+from llm_planner_lab.bench.timebill.lab import Lab, SparablePreparer, WholeScenePreparer
 from llm_planner_lab.bench.timebill.length import length_figures
 from llm_planner_lab.bench.timebill.quality import measure_quality
 from llm_planner_lab.bench.timebill.reference import Reference
@@ -142,10 +141,17 @@ def open_lab(bench: TimeBillBench, on_progress: Progress) -> Iterator[Opened]:
         profile, ete = measure_ete(backend, grammar, bench.grid, on_progress, reference.measure)
         replayed = ReplayedEngine(backend, bench.workload.max_tokens, reference.measure)
         plans, whole = (
-            plan_preparer(bench.planner, replayed, library, encoder, make)
-            for make in (PlanPreparer, WholeScenePreparer)
+            preparer(
+                backend=replayed,
+                tokenizer=backend.tokenizer,
+                library=library,
+                style=encoder.style,
+                markup=encoder.markup,
+            )
+            for preparer in (SparablePreparer, WholeScenePreparer)
         )
-        lab = Lab(replayed, plans, whole, predictor, library, profile, jobs, bench.workload, clock)
+        service = plan_preparer(bench.planner, replayed, library, encoder)
+        lab = Lab(replayed, plans, whole, service, predictor, library, profile, jobs, bench.workload, clock)
         lab.measure_jobs(on_progress)
         yield Opened(backend, lab, encoder, reference, ete, lengths)
     finally:

@@ -27,8 +27,10 @@ class Lab:
 
     Attributes:
         engine: Replays what it has measured.
-        plans: Prepares requests for the engine, as in service: with what the task needs of the scene.
+        plans: Prepares requests for the engine, as in service: with what the task needs of the scene. What is written
+            is read without the checks and the least confidence of service, which no baseline has.
         whole: The same with the whole scene, as whoever puts a scene into a prompt.
+        service: Prepares requests as they are in service.
         predictor: Of response lengths.
         workload: Of which the jobs are.
         clock: Times what is not a step.
@@ -42,6 +44,7 @@ class Lab:
     engine: ReplayedEngine
     plans: PlanPreparer
     whole: PlanPreparer
+    service: PlanPreparer
     predictor: LengthPredictor
     library: RobotLibrary
     profile: EngineProfile
@@ -100,19 +103,21 @@ class Lab:
         self.engine.steps(prepared.sequence)
 
     def response(self, job: Job, evicted: Evicted = NOTHING, *, by_need: bool = True) -> list[MeasuredStep]:
-        """Returns the steps of a job's whole response; as in service, a plan that is refused ends there."""
+        """Returns the steps of a job's whole response; a plan that the gate refuses ends there."""
         steps = self.engine.steps(self._prepared[job.name, by_need].sequence, evicted)
-        session = self.session(job.request(job.name, self.max_tokens, 1.0, OverrunStrategy.KILL))
-        ends = (
-            number
-            for number, step in enumerate(steps, start=1)
-            if session.feed(step.token_ids, step.choices).is_complete
-        )
-        return steps[: next(ends, len(steps))]
+        return _until_complete(steps, self.session(job.request(job.name, self.max_tokens, None, OverrunStrategy.KILL)))
+
+    def served(self, job: Job, response: list[MeasuredStep]) -> list[MeasuredStep]:
+        """Returns as many steps of a response as service lets go on: a plan that is not understood ends there, too.
+
+        None of a job that service answers at once.
+        """
+        prepared = self.service.prepare(job.request(job.name, self.max_tokens, 1.0, OverrunStrategy.KILL))
+        return [] if prepared.at_once else _until_complete(response, prepared.session)
 
     def session(self, request: PlanRequest) -> Session:
-        """Returns a new session for a request's plan, with all that is checked in service."""
-        return self.plans.prepare(request).session
+        """Returns a new session for a request's plan."""
+        return self.plans.prepare(replace(request, scene="", instruction="-")).session  # a short prompt is quick
 
     def prepared(self, name: str, *, by_need: bool) -> tuple[Prepared, LengthDistribution]:
         """Returns a job as it was prepared when it was measured, and the prediction for it."""
@@ -141,7 +146,8 @@ class Lab:
 
     def can_spare(self, request: PlanRequest) -> bool:
         """Returns whether our planner would leave out or evict some of a request's scene."""
-        return self.plans.can_spare(self.library.get(request.robot_model), request)
+        model = self.library.get(request.robot_model)
+        return self.service.can_spare(model, self.service.as_shown(model, request))
 
     def score(self, job: Job, plan: str | None) -> Score:
         """Returns the score of an answer; the same answer is executed once."""
@@ -151,16 +157,26 @@ class Lab:
         return self._scores[key]
 
 
-class WholeScenePreparer(PlanPreparer):
-    """Shows a model all of a scene."""
+def _until_complete(steps: list[MeasuredStep], session: Session) -> list[MeasuredStep]:
+    numbered = enumerate(steps, start=1)
+    ends = (number for number, step in numbered if session.feed(step.token_ids, step.choices).is_complete)
+    return steps[: next(ends, len(steps))]
 
-    def as_shown(self, model: RobotModel, request: PlanRequest) -> PlanRequest:  # noqa: ARG002
-        """Returns the request as it is."""
-        return request
+
+class SparablePreparer(PlanPreparer):
+    """Lets any scene be left out or evicted: whether that is done is a matter of the approach."""
 
     def can_spare(self, model: RobotModel, request: PlanRequest) -> bool:  # noqa: ARG002
         """Returns True: who always evicts or leaves out a share knows nothing of a task."""
         return True
+
+
+class WholeScenePreparer(SparablePreparer):
+    """Shows a model all of a scene, too."""
+
+    def as_shown(self, model: RobotModel, request: PlanRequest) -> PlanRequest:  # noqa: ARG002
+        """Returns the request as it is."""
+        return request
 
 
 @dataclass(frozen=True, slots=True)

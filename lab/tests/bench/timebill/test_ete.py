@@ -77,6 +77,15 @@ class SlowedLab:
         chunks = [Chunk(512, 0), *(Chunk(1, 512 + number - evicted[1]) for number in range(39))]
         return [MeasuredStep((7,), (), None, self.slowdown * TRUTH.step_s([chunk])) for chunk in chunks]
 
+    def served(self, job, response):
+        return [] if job.name == "0" else response[:5]
+
+
+def test_what_service_ends_before_or_never_starts_is_held_against_its_worst_case_as_it_is():
+    found = measure_end_to_end(SlowedLab(50.0), reference_s=0.0)
+    assert found["num_served"] == found["n"] - 5  # one job, without eviction and at four ratios
+    assert found["wcet_share_planner"] < found["wcet_share_served"] <= 1.0
+
 
 def test_a_machine_that_is_slower_by_now_is_told_from_a_profile_that_is_wrong():
     found = measure_end_to_end(SlowedLab(1.5), reference_s=0.02)

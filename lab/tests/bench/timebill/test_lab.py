@@ -31,21 +31,22 @@ class Session:
 class Plans:
     """Prepares requests for an engine that writes ``PLAN`` whatever is asked."""
 
-    def __init__(self, engine, limit):
-        self.engine, self.limit = engine, limit
+    def __init__(self, engine, limit, at_once=None):
+        self.engine, self.limit, self.at_once = engine, limit, at_once
 
     def prepare(self, request):
         ids = tuple(self.engine.tokenizer.encode("please go"))
-        return SimpleNamespace(sequence=Sequence(request_id="r", prompt_token_ids=ids), session=Session(self.limit))
+        sequence = Sequence(request_id="r", prompt_token_ids=ids)
+        return SimpleNamespace(sequence=sequence, session=Session(self.limit), at_once=self.at_once)
 
 
-@pytest.mark.parametrize("limit", [1, 7, 10_000])
-def test_a_response_ends_where_its_plan_is_refused(limit):
+def make_lab(limit, at_once=None):
     engine = FakeBackend(plans={"go": PLAN}, num_kv_blocks=64)
-    lab = Lab(
+    return Lab(
         engine=ReplayedEngine(engine, max_tokens=64),
         plans=Plans(engine, limit),
         whole=None,
+        service=Plans(engine, limit - 1, at_once),
         predictor=None,
         library=None,
         profile=None,
@@ -53,8 +54,22 @@ def test_a_response_ends_where_its_plan_is_refused(limit):
         workload=Workload(max_tokens=64),
         clock=ManualClock(),
     )
-    request = PlanRequest(request_id="r", robot_id="r", robot_model="tello", instruction="go")
-    lab._prepared["r", True] = lab.plans.prepare(request)
-    response = lab.response(SimpleNamespace(name="r", request=lambda *_: request))
+
+
+JOB = SimpleNamespace(
+    name="r", request=lambda *_: PlanRequest(request_id="r", robot_id="r", robot_model="tello", instruction="go")
+)
+
+
+@pytest.mark.parametrize("limit", [2, 7, 10_000])
+def test_a_response_ends_where_its_plan_is_refused_and_in_service_where_it_is_not_understood(limit):
+    lab = make_lab(limit)
+    lab._prepared["r", True] = lab.plans.prepare(JOB.request())
+    response = lab.response(JOB)
     written = [token_id for step in response for token_id in step.token_ids]
-    assert written == engine.tokenizer.encode(PLAN)[: min(limit, len(PLAN))]
+    assert written == lab.plans.engine.tokenizer.encode(PLAN)[: min(limit, len(PLAN))]
+    assert lab.served(JOB, response) == response[: limit - 1]
+
+
+def test_service_runs_nothing_of_what_it_answers_at_once():
+    assert make_lab(7, at_once=Progress(is_complete=True)).served(JOB, []) == []
