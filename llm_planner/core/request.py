@@ -27,8 +27,8 @@ class Urgency(Enum):
 class OverrunStrategy(Enum):
     """What happens to a request that exceeds its time budget (TimeBill, section 6.1; PARTIAL is ours).
 
-    KILL ends it. SKIP_NEXT lets it go on; what its robot asks until then is refused. PARTIAL closes the plan at its
-    last whole statement, early enough that this is still in time.
+    KILL ends it. SKIP_NEXT lets it go on, however late; what its robot asks until then is refused. PARTIAL closes the
+    plan at its last whole statement, early enough that this is still in time.
     """
 
     KILL = 0
