@@ -127,7 +127,7 @@ def shown_scene(scene: str, instruction: str, model: RobotModel) -> str:
     best = _best_likeness(entries)
     named = {entry for entry in entries if any(best[place] == entry.likeness for place in entry.places)}
     labels = [entry for entry in entries if entry.is_label]
-    if task.is_unnamed or task.names_kind(best):
+    if task.may_need_all(best):
         named.update(labels)
     elif not (named or task.is_definite):
         asked = trigrams(instruction)
@@ -142,11 +142,11 @@ def shown_scene(scene: str, instruction: str, model: RobotModel) -> str:
 def may_need_all(scene: str, instruction: str, model: RobotModel) -> bool:
     """Returns whether a task may need any entry of a scene, so that all of it is shown.
 
-    So it is where it speaks of things by other words than names ("all 12 things on the shelf", "the other one", "the
+    It may where it speaks of things by other words than names ("all 12 things on the shelf", "the other one", "the
     fruit", "tidy up"): what is not named may be what is meant. Arguments as of ``shown_scene``.
     """
     task = _Task.of(instruction, model)
-    return task.is_unnamed or task.names_kind(_best_likeness(task.entries_of(scene)))
+    return task.may_need_all(_best_likeness(task.entries_of(scene)))
 
 
 def is_clear(scene: str, instruction: str, model: RobotModel) -> bool:
@@ -290,6 +290,10 @@ class _Task:
         """Whether it speaks of things without naming them."""
         words = self.written.split()
         return not (_UNNAMED | _WHOLES).isdisjoint(words) or bool(_SUPERLATIVE.search(self.written))
+
+    def may_need_all(self, named: Collection[int]) -> bool:
+        """Whether it speaks of things in other words than those at the places ``named``, which name some."""
+        return self.is_unnamed or self.names_kind(named)
 
     def names_kind(self, named: Collection[int]) -> bool:
         """Whether it speaks of a kind of things, with a word that is not at one of the places ``named``."""

@@ -23,7 +23,8 @@ from llm_planner.scheduling.budget import (
 
 _ROUNDING = 1e-6  # of a token
 LEAST_SAVED_SHARE = 0.05
-"""Of a decode step alone. An eviction that saves less does not pay: estimates of steps are not better than that."""
+"""Of a decode step of one sequence. An eviction that saves less does not pay: estimates of whole responses whose length
+is known are off by about as much (docs/benchmarks/timebill.md)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +109,7 @@ class BudgetSolver:
     harms no plan, so it comes first. Leaving out what the task does not speak of shortens the prefill as well as the
     decode steps (what it does to plans: docs/benchmarks/timebill.md, with it and without). Eviction gets numbers wrong,
     and lengths are predicted of plans without, so it is no provision for the worst case: it is decided again before
-    every step, and most plans never need it.
+    every step, and most plans never need it. Eq. (11) evicts however little that saves; here it must pay.
 
     Attributes:
         k: Pessimistic factor, >= 1.

@@ -166,8 +166,8 @@ class PlanPreparer:
     def can_spare(self, model: RobotModel, request: PlanRequest) -> bool:
         """Returns whether a plan can spare some of the scene to keep a time budget: left out, or evicted.
 
-        It cannot where the task may need any of it: with a quarter of the KV evicted, 8 % of such plans were right
-        instead of 81 % (docs/time_budgets.md), and one that has half of the things looks whole.
+        It cannot where the task may need any of it: with a quarter of the KV evicted, 8 % of inventories were right
+        instead of 81 % (docs/time_budgets.md), and a plan that has half of the things looks whole.
         """
         return not may_need_all(request.scene, request.instruction, model)
 

@@ -77,8 +77,8 @@ def inventories(
 
     Prompts have 1,000 to 3,500 tokens, answers 64 to 512.
 
-    Nothing else should run meanwhile. Every distinct generation runs once: the 681 of 30 tasks and five budgets took
-    19 minutes of one core, and by default there are 306 tasks.
+    Nothing else should run meanwhile. Every distinct generation runs once: the 396 of 36 tasks and five budgets took
+    10 minutes of one core, and by default there are 306 tasks.
     """
     from llm_planner_lab.bench.timebill.benchmark import TimeBillBench
     from llm_planner_lab.bench.timebill.figures import INVENTORY_MEASURES, draw_sweep

@@ -4,6 +4,7 @@
 from dataclasses import replace
 from itertools import groupby
 from multiprocessing import Pipe
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from lab.tests.serving.test_replans import make_loop as make_planning_loop
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.pose import Pose
-from llm_planner.core.request import Urgency
+from llm_planner.core.request import BudgetScope, OverrunStrategy, Urgency
 from llm_planner.core.segment import ReportStatus, SegmentReport, Situation
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.serving.child_process import LoopRunner
@@ -228,8 +229,8 @@ def interruptible() -> tuple[InterruptibleBackend, Line]:
     return backend, line
 
 
-def emergency(name: str, time_budget_s: float, at_s: float) -> GoalRecord:
-    request = make_request(name, urgency=Urgency.URGENT, time_budget_s=time_budget_s)
+def emergency(name: str, time_budget_s: float, at_s: float, **fields: Any) -> GoalRecord:
+    request = make_request(name, urgency=Urgency.URGENT, time_budget_s=time_budget_s, **fields)
     return GoalRecord(request=request, arrival_s=at_s)
 
 
@@ -257,13 +258,23 @@ def test_no_two_steps_in_a_row_are_given_up():
     assert backend.given_up[:2] == [True, False]
 
 
-def test_no_step_is_given_up_that_a_goal_with_a_time_budget_is_part_of():
+@pytest.mark.parametrize(
+    ("time_budget_s", "overrun", "is_given_up"),
+    [
+        (100.0, OverrunStrategy.KILL, False),
+        (100.0, OverrunStrategy.SKIP_NEXT, False),
+        (0.1, OverrunStrategy.SKIP_NEXT, True),
+    ],
+)
+def test_no_step_is_given_up_that_a_goal_is_part_of_whose_time_budget_is_kept(time_budget_s, overrun, is_given_up):
     backend, line = interruptible()
-    line.tell(emergency("first", 100.0, 0.0))
+    first = emergency("first", time_budget_s, 0.0, overrun=overrun, budget_scope=BudgetScope.WHOLE_PLAN)
+    line.runner._clock.now = 0.2
+    line.tell(first)
     line.turn()
     backend.while_running = [lambda: line.tell(emergency("second", 0.3, line.runner._clock.now))]
     line.turn()
-    assert backend.given_up == [False]
+    assert backend.given_up == [is_given_up]
 
 
 hostile = st.text(st.characters(), max_size=40) | st.sampled_from(

@@ -17,8 +17,9 @@ from llm_planner.serving.prompt_encoder import PromptEncoder
 from llm_planner_lab.bench.section7 import rounded
 from llm_planner_lab.bench.timebill.ete import Grid, measure_end_to_end, measure_ete
 from llm_planner_lab.bench.timebill.jobs import Workload, draw_jobs
-from llm_planner_lab.bench.timebill.lab import Lab, SparablePreparer, WholeScenePreparer
+from llm_planner_lab.bench.timebill.lab import Lab
 from llm_planner_lab.bench.timebill.length import length_figures
+from llm_planner_lab.bench.timebill.preparers import SparablePreparer, WholeScenePreparer
 from llm_planner_lab.bench.timebill.quality import measure_quality
 from llm_planner_lab.bench.timebill.reference import Reference
 from llm_planner_lab.bench.timebill.replay import ReplayedEngine

@@ -28,17 +28,16 @@ from llm_planner.demo.goal_tests import is_achieved
 from llm_planner.engine.backend import TorchBackend
 from llm_planner.engine.eviction import eviction_method_names
 from llm_planner.robots.library import RobotLibrary
-from llm_planner.robots.model import RobotModel
 from llm_planner.scheduling.eviction import decide_eviction
 from llm_planner.scheduling.generation import Generation
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.events import Finished
 from llm_planner.serving.loop import PlannerLoop
-from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.preparation import Prepared
 from llm_planner.serving.prompt_encoder import PromptEncoder
 from llm_planner_lab.bench.eviction_time import StepTime, time_steps
+from llm_planner_lab.bench.timebill.preparers import SparablePreparer
 from llm_planner_lab.tasks.sample import FAMILY_NAMES, Difficulty, Task, sample
 
 LONG_SCENES = Difficulty(max_objects=200)
@@ -98,14 +97,11 @@ class FixedRatio(Scheduler):
         return scheduled
 
 
-class _EvictingPreparer(PlanPreparer):
-    """Every request may be evicted, as if it had a time budget, whatever its task needs of the scene."""
+class _EvictablePreparer(SparablePreparer):
+    """Every request may be evicted, as if it had a time budget."""
 
     def prepare(self, request: PlanRequest) -> Prepared:
         return super().prepare(replace(request, time_budget_s=1.0))
-
-    def can_spare(self, model: RobotModel, request: PlanRequest) -> bool:  # noqa: ARG002
-        return True
 
 
 def score(model: Path, method: str, eviction_ratio: float, kind: str, tasks: Sequence[Task]) -> Score:
@@ -113,7 +109,7 @@ def score(model: Path, method: str, eviction_ratio: float, kind: str, tasks: Seq
     library, encoder = RobotLibrary(), build_prompt_encoder(model)
     backend = TorchBackend(model, eviction_method=method)
     scheduler = FixedRatio(SchedulerConfig(policy="fcfs", max_num_seqs=8), backend.info, eviction_ratio)
-    preparer = _EvictingPreparer(
+    preparer = _EvictablePreparer(
         backend=backend, tokenizer=backend.tokenizer, library=library, style=encoder.style, markup=encoder.markup
     )
     loop = PlannerLoop(backend=backend, scheduler=scheduler, preparer=preparer, do_clients_report=False)

@@ -11,7 +11,6 @@ from llm_planner.core.request import OverrunStrategy, PlanRequest
 from llm_planner.prediction.length import LengthDistribution, LengthPredictor
 from llm_planner.prediction.profile import EngineProfile
 from llm_planner.robots.library import RobotLibrary
-from llm_planner.robots.model import RobotModel
 from llm_planner.serving.awaited_length import AwaitedLength
 from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.preparation import Prepared, Session
@@ -161,22 +160,6 @@ def _until_complete(steps: list[MeasuredStep], session: Session) -> list[Measure
     numbered = enumerate(steps, start=1)
     ends = (number for number, step in numbered if session.feed(step.token_ids, step.choices).is_complete)
     return steps[: next(ends, len(steps))]
-
-
-class SparablePreparer(PlanPreparer):
-    """Lets any scene be left out or evicted: whether that is done is a matter of the approach."""
-
-    def can_spare(self, model: RobotModel, request: PlanRequest) -> bool:  # noqa: ARG002
-        """Returns True: who always evicts or leaves out a share knows nothing of a task."""
-        return True
-
-
-class WholeScenePreparer(SparablePreparer):
-    """Shows a model all of a scene, too."""
-
-    def as_shown(self, model: RobotModel, request: PlanRequest) -> PlanRequest:  # noqa: ARG002
-        """Returns the request as it is."""
-        return request
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,5 +71,8 @@ def test_a_response_ends_where_its_plan_is_refused_and_in_service_where_it_is_no
     assert lab.served(JOB, response) == response[: limit - 1]
 
 
-def test_service_runs_nothing_of_what_it_answers_at_once():
-    assert make_lab(7, at_once=Progress(is_complete=True)).served(JOB, []) == []
+@pytest.mark.parametrize("at_once", [None, Progress(is_complete=True)])
+def test_service_runs_nothing_of_what_it_answers_at_once(at_once):
+    lab = make_lab(7, at_once)
+    lab._prepared["r", True] = lab.plans.prepare(JOB.request())
+    assert (lab.served(JOB, lab.response(JOB)) == []) is (at_once is not None)
