@@ -123,24 +123,24 @@ class LiveReplay:
         return None
 
     def _submit(self, server: PlanServer, row: TraceRequest) -> None:
-        now_s = self.now_s
+        due_s = row.time_s + self._network_s  # counts, not when this thread gets to it: no policy is spared a wait
         record = RequestRecord(
             request_id=row.request_id,
             robot_id=row.robot_id,
             task=row.task,
             urgency=row.urgency,
             time_utility=row.time_utility,
-            arrival_s=now_s,
+            arrival_s=due_s,
             bound_s=self._bounds_s[row.request_id],
         )
         texts = segment_texts(row)
         with self._changed:
-            self._robots[row.request_id] = _Robot(row, texts, record, now_s)
+            self._robots[row.request_id] = _Robot(row, texts, record, due_s)
         try:
             server.submit(replace(plan_request(row), robot_id=row.request_id))
         except PlannerError as error:
             with self._changed:
-                record.finished_s, record.error_code = now_s, error.code
+                record.finished_s, record.error_code = self.now_s, error.code
                 self._close(self._robots[row.request_id])
 
     def _close(self, robot: _Robot) -> None:
