@@ -217,6 +217,7 @@ def setup_figures(bench: TimeBillBench, opened: Opened, began_s: float) -> dict[
         "took_s": time.monotonic() - began_s,
         "eviction_method": bench.planner.engine.eviction_method,
         "num_seeds": lab.workload.num_seeds,
+        "first_seed": lab.workload.first_seed,
         "num_tasks": len(lab.jobs),
         "max_tokens": lab.workload.max_tokens,
         "num_generations": lab.engine.num_measured,

@@ -15,7 +15,7 @@ from llm_planner_lab.bench.timebill.approaches import OURS_WHOLE_SCENE, TIMEBILL
 from llm_planner_lab.bench.timebill.benchmark import TimeBillBench, open_lab, setup_figures
 from llm_planner_lab.bench.timebill.ete import Grid, measure_end_to_end
 from llm_planner_lab.bench.timebill.jobs import Workload, share_done
-from llm_planner_lab.bench.timebill.quality import measure_quality
+from llm_planner_lab.bench.timebill.quality import ALL, measure_quality
 from llm_planner_lab.bench.timebill.sweep import Progress, against_best, run_sweep, sweep_figures
 from llm_planner_lab.bench.timely.metrics import quantile
 from llm_planner_lab.tasks.inventory import long_inventory
@@ -51,7 +51,7 @@ def run_inventories(bench: TimeBillBench, on_progress: Progress) -> dict[str, An
         **sweep_figures(cells),
         "ours_whole_against_fixed_ratios": against_best(cells, OURS_WHOLE_SCENE, _is_ratio),
         "timebill_against_fixed_ratios": against_best(cells, TIMEBILL, _is_ratio),
-        "unlimited": quality[0],
+        "unlimited": next(row for row in quality if (row["approach"], row["kind"]) == (VANILLA, ALL)),
         "quality": quality,
         "ete": {**opened.ete, "end_to_end": end_to_end, "reference": opened.reference.figures()},
         "rlp": opened.lengths["rlp"],

@@ -6,6 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from scipy.stats import binomtest, t
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest
@@ -21,6 +24,8 @@ CLASSES = ((200, 400), (400, 600), (600, 900), (1000, 2000))
 """Prompt tokens with the whole scene, half-open: a class of requests shares its budget. The bundled model was trained
 with 200 objects, which are some 750 tokens, at most."""
 MAX_DRAWS = 20_000
+FIRST_SEED = 100
+"""Tasks of seeds 0 to 3 were in view when the rules of what is left out and evicted were made."""
 
 
 def draw_task(rng: random.Random) -> Task:
@@ -67,7 +72,7 @@ class Job:
 class Score:
     """How good an answer is: whether its execution does what was asked, and the share of right numbers in place.
 
-    ``same_numbers`` is None where the reference plan has no number.
+    ``same_numbers`` is None where the reference plan has no number, and where they are no measure.
     """
 
     success: float
@@ -89,16 +94,15 @@ def share_done(task: Task, plan: str | None, library: RobotLibrary) -> Score:
     F1 of what was said and where things were brought, against what the reference plan says and brings. So an answer
     that is cut off is worth what it has, and one that leaves out things, or names wrong ones, is worth less.
     """
-    numbers = score(task, None, library).same_numbers
     if plan is None:
-        return Score(0.0, numbers)
+        return Score(0.0, None)
     model = library.get(task.robot)
     try:
         done, wanted = (_done(execute(task, one, model)) for one in (plan, task.plan))
     except PlannerError:
-        return Score(0.0, numbers)
+        return Score(0.0, None)
     num_both = sum((done & wanted).values())
-    return Score(2.0 * num_both / (sum(done.values()) + sum(wanted.values())) if num_both else 0.0, numbers)
+    return Score(2.0 * num_both / (sum(done.values()) + sum(wanted.values())) if num_both else 0.0, None)
 
 
 def _done(executed: Executed) -> Counter[tuple[str, str | None]]:
@@ -124,7 +128,7 @@ class Workload:
     """
 
     num_seeds: int = 3
-    first_seed: int = 0
+    first_seed: int = FIRST_SEED
     per_class: int = 6
     classes: tuple[tuple[int, int], ...] = CLASSES
     max_tokens: int = 256
@@ -166,11 +170,15 @@ def _draw(workload: Workload, seed: int, encoder: PromptEncoder, library: RobotL
 
 
 def mean_and_ci95(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """Returns the mean, and the half-width of its 95 % interval by the normal approximation; None where unknown."""
+    """Returns the mean, and the half-width of its 95 % interval (Student's t); None where unknown."""
     if not values:
         return None, None
-    mean = sum(values) / len(values)
     if len(values) < 2:
-        return mean, None
-    variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
-    return mean, 1.96 * float((variance / len(values)) ** 0.5)
+        return values[0], None
+    return fmean(values), float(t.ppf(0.975, len(values) - 1)) * stdev(values) / len(values) ** 0.5
+
+
+def wilson(num_true: int, num_all: int) -> tuple[float, float]:
+    """Returns the 95 % interval of a share (Wilson): none is without width, as that of a mean is where all agree."""
+    interval = binomtest(num_true, num_all).proportion_ci(0.95, method="wilson")
+    return float(interval.low), float(interval.high)

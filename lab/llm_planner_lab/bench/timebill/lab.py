@@ -33,8 +33,9 @@ class Lab:
         predictor: Of response lengths.
         workload: Of which the jobs are.
         clock: Times what is not a step.
-        prepare_s: By job and ``Approach.by_need``, the seconds to encode its prompt.
-        predict_s: The same for predicting its length.
+        prepare_s: By job, ``Approach.by_need`` and ``Approach.spares``, the seconds to make its prompt ready, of a task
+            that was never seen among things that were. Only ours pays for finding what may be left out.
+        predict_s: By job and ``Approach.by_need``, the seconds to predict its length.
         took_s: Of our decisions.
         vanilla_s: By class, the mean time from arrival to the whole plan of vanilla inference with the whole scene,
             measured in this run.
@@ -50,12 +51,13 @@ class Lab:
     jobs: list[Job]
     workload: Workload
     clock: Clock
-    prepare_s: dict[tuple[str, bool], float] = field(default_factory=dict)
+    prepare_s: dict[tuple[str, bool, bool], float] = field(default_factory=dict)
     predict_s: dict[tuple[str, bool], float] = field(default_factory=dict)
     took_s: list[float] = field(default_factory=list)
     vanilla_s: list[float] = field(default_factory=list)
     _prepared: dict[tuple[str, bool], Prepared] = field(default_factory=dict)
     _lengths: dict[tuple[str, bool], LengthDistribution] = field(default_factory=dict)
+    _can_spare: dict[str, bool] = field(default_factory=dict)
     _scores: dict[tuple[str, str | None], Score] = field(default_factory=dict)
 
     @property
@@ -75,7 +77,7 @@ class Lab:
         of_class: dict[int, list[float]] = {}
         for job in self.jobs:
             steps = self.response(job, by_need=False)
-            total_s = self.prepare_s[job.name, False] + sum(step.duration_s for step in steps)
+            total_s = self.prepare_s[job.name, False, False] + sum(step.duration_s for step in steps)
             of_class.setdefault(job.class_index, []).append(total_s)
         self.vanilla_s = [fmean(times_s) for _, times_s in sorted(of_class.items())]
 
@@ -91,15 +93,23 @@ class Lab:
 
     def _measure(self, job: Job, *, by_need: bool) -> None:
         request = job.request(job.name, self.max_tokens, 1.0, OverrunStrategy.KILL)
-        key = job.name, by_need
+        key, preparer = (job.name, by_need), self.plans if by_need else self.whole
+        prepared = self._prepared[key] = preparer.prepare(request)
+        unseen = replace(request, instruction=f"{request.instruction} {' ' * by_need}")  # caches know texts
+        self.prepare_s[*key, False] = self._timed(preparer, replace(unseen, time_budget_s=None))
+        unseen = replace(unseen, instruction=f"\t{unseen.instruction}")
+        self.prepare_s[*key, True] = self._timed(self.service if by_need else self.whole, unseen)
+        model = self.library.get(request.robot_model)
+        self._can_spare[job.name] = self.service.can_spare(model, self.service.as_shown(model, request))
         began_s = self.clock.now_s()
-        prepared = (self.plans if by_need else self.whole).prepare(request)
-        encoded_s = self.clock.now_s()
         self._lengths[key] = self.predictor.predict(prepared.sequence.prompt_token_ids).limited_to(self.max_tokens)
-        self.prepare_s[key] = encoded_s - began_s
-        self.predict_s[key] = self.clock.now_s() - encoded_s
-        self._prepared[key] = prepared
+        self.predict_s[key] = self.clock.now_s() - began_s
         self.engine.steps(prepared.sequence)
+
+    def _timed(self, preparer: PlanPreparer, request: PlanRequest) -> float:
+        began_s = self.clock.now_s()
+        preparer.prepare(request)
+        return self.clock.now_s() - began_s
 
     def response(self, job: Job, evicted: Evicted = NOTHING, *, by_need: bool = True) -> list[MeasuredStep]:
         """Returns the steps of a job's whole response; a plan that the gate refuses ends there."""
@@ -143,10 +153,9 @@ class Lab:
             )
         return rows
 
-    def can_spare(self, request: PlanRequest) -> bool:
-        """Returns whether our planner would leave out or evict some of a request's scene."""
-        model = self.library.get(request.robot_model)
-        return self.service.can_spare(model, self.service.as_shown(model, request))
+    def can_spare(self, name: str) -> bool:
+        """Returns whether our planner would leave out or evict some of a job's scene."""
+        return self._can_spare[name]
 
     def score(self, job: Job, plan: str | None) -> Score:
         """Returns the score of an answer; the same answer is executed once."""
@@ -175,7 +184,7 @@ class MeasuredPreparer:
         prepared, length = self.lab.prepared(name, by_need=self.approach.by_need)
         session = self.lab.session(request)
         sequence = replace(prepared.sequence, request_id=request.request_id)
-        if self.approach.spares and not self.lab.can_spare(request):
+        if self.approach.spares and not self.lab.can_spare(name):
             sequence = replace(sequence, droppable=(), evictable=())
         known = AwaitedLength.known(length) if self.approach.predicts else None
         if not self.approach.truncates_gracefully:

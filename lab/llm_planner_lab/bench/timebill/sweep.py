@@ -25,9 +25,16 @@ ALONE = SchedulerConfig(
     policy="fcfs_segment", max_num_seqs=1, max_num_batched_tokens=ONE_STEP_TOKENS, network_latency_s=0.0
 )
 Progress = Callable[[str, float], None]
-_ANSWERED = (ErrorCode.NONE, ErrorCode.PLAN_PARTIAL)
 _TIMELY_CODES = (
-    *(code.name for code in (*_ANSWERED, ErrorCode.BUDGET_INFEASIBLE, ErrorCode.BUDGET_EXCEEDED)),
+    *(
+        code.name
+        for code in (
+            ErrorCode.NONE,
+            ErrorCode.PLAN_PARTIAL,
+            ErrorCode.BUDGET_INFEASIBLE,
+            ErrorCode.BUDGET_EXCEEDED,
+        )
+    ),
     "skipped",
 )
 """Of answers, and of those that time prevented; with any other code the model wrote no plan, however long it had."""
@@ -89,15 +96,20 @@ class Point:
 def judge(
     lab: Lab, jobs: Sequence[Job], answers: Mapping[str, Answer], budgets_s: Mapping[str, float], point: Point
 ) -> Cell:
-    """Returns what became of jobs: an answer that does not count (refused, skipped, killed) is an empty one."""
+    """Returns what became of jobs: an answer that does not count (refused, skipped, killed) is an empty one.
+
+    A plan that was closed in time counts under PARTIAL alone: the rivals' plans are killed, not closed.
+    """
+    closed_counts = point.strategy is OverrunStrategy.PARTIAL
+    answered = (ErrorCode.NONE, ErrorCode.PLAN_PARTIAL) if closed_counts else (ErrorCode.NONE,)
     scores, codes, complete, in_time, ratios, omitted = [], [], [], [], [], []
     for job in jobs:
         answer = answers[job.name]
         result, is_skipped = answer.result, answer.is_skipped
         codes.append("skipped" if is_skipped else result.error_code.name)
-        scores.append(lab.score(job, result.plan if result.error_code in _ANSWERED else None))
+        has_answer = result.error_code in answered
+        scores.append(lab.score(job, result.plan if has_answer else None))
         complete.append(float(result.error_code is ErrorCode.NONE))
-        has_answer = result.error_code in _ANSWERED
         in_time.append(has_answer and answer.ended_s - answer.arrival_s <= budgets_s[job.name])
         if num_left := result.metrics.num_prompt_tokens:  # none of what was skipped, refused or killed
             ratios.append(result.metrics.eviction_ratio)
@@ -157,13 +169,15 @@ def against_best(cells: Sequence[Cell], name: str, is_rival: Callable[[str], boo
 def _against_best(cells: Sequence[Cell], name: str, is_rival: Callable[[str], bool]) -> dict[str, Any]:
     own = next(cell for cell in cells if cell.row.approach == name)
     best = max((c for c in cells if is_rival(c.row.approach)), key=lambda cell: cell.row.score or 0.0)
-    mean, ci95 = mean_and_ci95([one - two for one, two in zip(own.successes, best.successes, strict=True)])
+    differences = [one - two for one, two in zip(own.successes, best.successes, strict=True)]
+    mean, ci95 = mean_and_ci95(differences)
     return {
         "budget_fraction": own.row.budget_fraction,
         "strategy": own.row.strategy,
         "best": best.row.approach,
         "difference": mean,
         "ci95": ci95,
+        "num_differing": len(differences) - differences.count(0.0),
     }
 
 
@@ -226,5 +240,5 @@ def _driver(lab: Lab, backend: Backend, approach: Approach, scheduler: Scheduler
 
 
 def _prepare_s(lab: Lab, job: Job, approach: Approach) -> float:
-    key = job.name, approach.by_need
-    return lab.prepare_s[key] + (lab.predict_s[key] if approach.predicts else 0.0)
+    predict_s = lab.predict_s[job.name, approach.by_need] if approach.predicts else 0.0
+    return lab.prepare_s[job.name, approach.by_need, approach.spares] + predict_s

@@ -11,13 +11,9 @@ from llm_planner_lab.bench.timebill.approaches import OURS, OURS_WHOLE_SCENE, Ap
 from llm_planner_lab.bench.timebill.lab import Lab
 from llm_planner_lab.bench.timebill.sweep import Cell, run_cell
 
-STRATEGIES = (OverrunStrategy.KILL, OverrunStrategy.PARTIAL)
-"""Skip-Next waits for whole plans."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One point, closed late (``late_``) and gracefully; the page documents its fields.
+    """One point under PARTIAL, closed late (``late_``) and gracefully; the page documents its fields.
 
     Attributes:
         late_closed: Plans that were closed in time.
@@ -30,7 +26,6 @@ class Comparison:
     """
 
     budget_fraction: float
-    strategy: str
     approach: str
     n: int
     late_closed: int
@@ -56,7 +51,7 @@ def run_truncation(
     encode: Callable[[str], Sequence[int]],
     on_progress: Callable[[str, float], None],
 ) -> list[dict[str, Any]]:
-    """Returns a comparison for every budget and strategy that closes plans, of ours with and without its own measure.
+    """Returns a comparison for every budget under PARTIAL, of ours with and without its own measure.
 
     Args:
         lab: What all runs share; generations are replayed.
@@ -65,26 +60,25 @@ def run_truncation(
         on_progress: Receives what is done, and how much of it.
     """
     ours = [a for a in adaptive(lab.profile, [], lab.clock) if a.name in (OURS, OURS_WHOLE_SCENE)]
-    points = [(f, s, a) for f in fractions for s in STRATEGIES for a in ours]
+    points = [(f, a) for f in fractions for a in ours]
     rows = []
-    for number, (fraction, strategy, approach) in enumerate(points):
+    for number, (fraction, approach) in enumerate(points):
         on_progress(f"closing plans, budget {fraction:g}, {approach.name}", number / len(points))
-        rows.append(asdict(_compare(lab, approach, strategy, fraction, encode)))
+        rows.append(asdict(_compare(lab, approach, fraction, encode)))
     return rows
 
 
 def _compare(
-    lab: Lab, approach: Approach, strategy: OverrunStrategy, fraction: float, encode: Callable[[str], Sequence[int]]
+    lab: Lab, approach: Approach, fraction: float, encode: Callable[[str], Sequence[int]]
 ) -> Comparison:
-    graceful = run_cell(lab, approach, strategy, fraction)
-    late = run_cell(lab, replace(approach, truncates_gracefully=False), strategy, fraction)
+    graceful = run_cell(lab, approach, OverrunStrategy.PARTIAL, fraction)
+    late = run_cell(lab, replace(approach, truncates_gracefully=False), OverrunStrategy.PARTIAL, fraction)
     before, now = _results(late), _results(graceful)
     pairs = list(zip(before, now, strict=True))
     fitted = [(one, two) for one, two in pairs if one.error_code is ErrorCode.NONE]
     closed = [result for result in now if result.error_code is ErrorCode.PLAN_PARTIAL]
     return Comparison(
         budget_fraction=fraction,
-        strategy=strategy.name.lower(),
         approach=approach.name,
         n=len(pairs),
         late_closed=late.row.partial,

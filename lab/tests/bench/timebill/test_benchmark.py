@@ -100,7 +100,7 @@ def test_every_approach_meets_every_budget_under_every_strategy(document):
     assert {row["num_robots"] for row in document["concurrent"]} == {2}
 
 
-def test_fixed_ratios_evict_more_and_more_and_only_ours_refuses(document):
+def test_fixed_ratios_evict_more_and_more_and_only_ours_may_refuse(document):
     wide = [row for row in document["sweep"] if row["budget_fraction"] == 3.0 and row["strategy"] == "skip_next"]
     by_name = {row["approach"]: row["eviction_ratio"] for row in wide}
     names = ("vanilla", "alpha_25", "alpha_50", "alpha_75", "alpha_95")
@@ -113,14 +113,14 @@ def test_fixed_ratios_evict_more_and_more_and_only_ours_refuses(document):
 
 def test_every_budget_that_closes_plans_is_compared_with_graceful_truncation_and_without(document):
     rows = document["truncation"]
-    points = {(row["budget_fraction"], row["strategy"], row["approach"]) for row in rows}
-    assert points == set(itertools.product((0.6, 3.0), ("kill", "partial"), ("ours", "ours_whole_scene")))
-    of_sweep = {(r["budget_fraction"], r["strategy"], r["approach"]): r for r in document["sweep"]}
+    points = {(row["budget_fraction"], row["approach"]) for row in rows}
+    assert points == set(itertools.product((0.6, 3.0), ("ours", "ours_whole_scene")))
+    of_sweep = {(r["budget_fraction"], r["approach"]): r for r in document["sweep"] if r["strategy"] == "partial"}
     for row in rows:
         assert row["altered"] == 0
         assert row["calls"] >= row["late_calls"]
         assert 0 <= row["void_tokens"] <= row["written_tokens"]
-        same = of_sweep[row["budget_fraction"], row["strategy"], row["approach"]]
+        same = of_sweep[row["budget_fraction"], row["approach"]]
         assert (row["closed"], row["score"]) == (same["partial"], same["score"])  # replayed, so the very same
 
 

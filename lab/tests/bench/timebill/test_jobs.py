@@ -10,7 +10,7 @@ from llm_planner.checkpoints import build_prompt_encoder
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.library import RobotLibrary
 from llm_planner_lab.bench.timebill import jobs as timebill_jobs
-from llm_planner_lab.bench.timebill.jobs import Workload, draw_jobs, mean_and_ci95, score, share_done
+from llm_planner_lab.bench.timebill.jobs import FIRST_SEED, Workload, draw_jobs, mean_and_ci95, score, share_done, wilson
 from llm_planner_lab.tasks.inventory import sample_inventory
 from tests.engine.builders import save_model
 
@@ -31,7 +31,7 @@ def jobs(encoder):
 
 
 def test_every_seed_has_as_many_jobs_of_every_class(jobs):
-    assert sorted((job.seed, job.class_index) for job in jobs) == [(s, c) for s in (0, 1) for c in (0, 0, 1, 1)]
+    assert sorted((job.seed, job.class_index) for job in jobs) == [(s, c) for s in (FIRST_SEED, FIRST_SEED + 1) for c in (0, 0, 1, 1)]
     assert all(CLASSES[j.class_index][0] <= j.num_prompt_tokens < CLASSES[j.class_index][1] for j in jobs)
     assert len({job.name for job in jobs}) == len(jobs)
 
@@ -72,7 +72,13 @@ def test_means_and_their_intervals():
     assert mean_and_ci95([0.5]) == (0.5, None)
     mean, ci95 = mean_and_ci95([0.0, 1.0] * 50)
     assert mean == 0.5
-    assert ci95 == pytest.approx(1.96 * 0.5025 / 10, rel=1e-3)
+    assert ci95 == pytest.approx(1.984 * 0.5025 / 10, rel=1e-3)  # 0.975 quantile of Student's t with 99
+
+
+def test_a_share_that_is_always_the_same_is_not_certain():
+    low, high = wilson(48, 48)
+    assert (low, high) == (pytest.approx(48 / (48 + 1.96**2), rel=1e-3), 1.0)
+    assert wilson(0, 48) == (pytest.approx(0.0, abs=1e-12), pytest.approx(1.0 - low))
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,6 @@ from tests.serving.builders import make_session
 def row(**changes):
     fields = {
         "budget_fraction": 0.7,
-        "strategy": "kill",
         "approach": "ours",
         "n": 10,
         "fitted": 6,
@@ -53,7 +52,7 @@ def test_a_gain_is_told_as_one():
     assert "changed 4 of 20 answers; 10 more skill calls reached a robot (40 without it)" in text
     assert "higher at 1 of 2 points, lower at 1" in text
     assert "at most the 16 of 200 tokens" in text
-    assert "| 0.7 | Kill | ours | 3 -> 4 | 2 | 0.50 -> 0.60 | - -> 0.25 | 90.00 % -> 100.00 % | 20 -> 25 |" in text
+    assert "| 0.7 | ours | 3 -> 4 | 2 | 0.50 -> 0.60 | - -> 0.25 | 90.00 % -> 100.00 % | 20 -> 25 |" in text
 
 
 @pytest.mark.parametrize(
