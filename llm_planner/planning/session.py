@@ -120,7 +120,7 @@ class PlanSession:
         min_confidence: How sure the model must be of each statement, 0 to 1.
         reads: What a statement of this model means, if it has a spelling of its own.
         checks: Hold the plan against the words of its instruction.
-        can_hold: Whether statements may be held back until the end; else what is only doubtful is sent.
+        can_hold: Whether statements may be held back until the end; else what is doubtful is not understood.
         is_admissible: Whether a whole plan would pass the gate: asked of what may have been meant instead.
         equivalent_skills: Names of skills that are as good as each other for this request.
         can_ask: Whether the plan may be ``unclear``.
@@ -321,14 +321,13 @@ class PlanSession:
             candidates = self._candidates([segment.text for segment in held], self._unsure_of)
             return Progress(tuple(segments), error, is_complete=True, candidates=candidates)
         probability = self._confidence.end_statement()  # of the end token
-        if self._can_hold:
-            for check in self._checks:
-                if check.finish() is Verdict.CONTRADICTED:
-                    return self._failed(segments, _not_understood(check.problem))
-            if probability < self._min_confidence:
-                plan = self._in_words("".join(self._sent[-self._num_written :]))
-                error = _not_understood(f"only {probability:.0%} sure that this is all: {plan}", _CONFIRM)
-                return Progress(tuple(segments), error, is_complete=True, candidates=("".join(s.text for s in held),))
+        for check in self._checks:
+            if check.finish() is Verdict.CONTRADICTED:
+                return self._failed(segments, _not_understood(check.problem))
+        if self._can_hold and probability < self._min_confidence:
+            plan = self._in_words("".join(self._sent[-self._num_written :]))
+            error = _not_understood(f"only {probability:.0%} sure that this is all: {plan}", _CONFIRM)
+            return Progress(tuple(segments), error, is_complete=True, candidates=("".join(s.text for s in held),))
         return Progress((*segments, *held), is_complete=True)
 
     def _doubt(self, part: Part) -> PlannerError:
@@ -377,17 +376,22 @@ class PlanSession:
         """Ends the plan behind its last whole statement; returns the segment, if any, that this adds.
 
         The language leads it to its end: if the last whole statement is in the block of a condition, the block ends
-        there. What the model wrote behind is void, a number or a loop that is not whole above all. What the gate
-        refuses is not added.
+        there. What the model wrote behind is void, a number or a loop that is not whole above all. What the gate or a
+        check refuses is not added, nor that of which the model is not sure.
         """
         statement = None if self._is_complete else self._parser.closed()
         self._is_complete, self._num_tokens = True, 0  # it is unknown how many of them belong to what is kept
+        is_sure = self._confidence.end_statement() >= self._min_confidence and not self._held
+        if statement is None or not is_sure:
+            return Progress(is_complete=True)
         try:
-            if statement is not None:
-                _require_short(to_text(statement))
-            return Progress(() if statement is None else (self._admit(statement),), is_complete=True)
+            statement = self._understood(statement)
+            _require_short(to_text(statement))
+            segment = self._admit(statement)
+            self._judge(segment)
         except PlannerError:  # the segments before it are a plan, too
             return Progress(is_complete=True)
+        return Progress((segment,), is_complete=True)
 
     def _take(self, parts: Iterable[Part], segments: list[Segment]) -> None:
         """Appends a segment per part; a return at the top level ends the plan, what follows it is not read.
@@ -417,8 +421,7 @@ class PlanSession:
             self._held.append(self._admit(part))
             if not is_sure and self._unsure_of is None:
                 self._unsure_of = _Unsure(part, len(self._held) - 1, variants)
-            is_explained = self._judge(self._held[-1]) is Verdict.EXPLAINED or not self._can_hold
-            if is_explained and self._unsure_of is None:
+            if self._judge(self._held[-1]) is Verdict.EXPLAINED and self._unsure_of is None:
                 segments += self._held
                 self._held.clear()
             self._is_complete = isinstance(part, Return) and not self._num_open
@@ -437,11 +440,13 @@ class PlanSession:
         """Returns what the checks say of the plan with another segment.
 
         Raises:
-            PlannerError: NOT_UNDERSTOOD if it contradicts the instruction.
+            PlannerError: NOT_UNDERSTOOD if it contradicts the instruction, or may, where nothing can be held back.
         """
         verdicts = []
         for check in self._checks:
             verdicts.append(check.feed(segment.calls, segment.text))
+            if verdicts[-1] is Verdict.DOUBTFUL and not self._can_hold:
+                verdicts[-1] = check.finish()
             if verdicts[-1] is Verdict.CONTRADICTED:
                 raise _not_understood(check.problem)
         return Verdict.DOUBTFUL if Verdict.DOUBTFUL in verdicts else Verdict.EXPLAINED

@@ -30,6 +30,7 @@ _STILL = (
     r"(?:put|(?:very |perfectly )?still|there|here|where you are|in (?:place|position)|your position|quiet|motionless)"
 )
 _MOTION = r"(?:moving|flying|turning|spinning|rotating|going|drifting|climbing|descending)"
+_WAY = r"(?:forwards?|backwards?|back|up|down|left|right|closer|away)"
 _HALT = r"(?:sto+p+|halt|fre+ze)"
 _PERSON = (
     r"(?:kid(?:die)?s?|child(?:ren)?|baby|babies|toddlers?|boys?|girls?|man|men|woman|women|lady|person|people|patients?|"
@@ -42,18 +43,19 @@ _OWNER = (
 )
 _STOP = (
     rf"{_HALT}(?: there)? (?:for )?a (?:sec|second|moment)",
-    rf"(?:sto+p+|quit|cease) (?:it|that|everything|{_MOTION})",
+    rf"(?:sto+p+|quit|cease) (?:it|that|everything|whatever|{_MOTION}(?: {_WAY})?)",
     r"sto+p+ (?:(?:the|your|all) )*(?:motors|propellers|props|rotors)",
     rf"(?:sto+p+|quit) (?:hurting|squeezing|crushing|pinching|pulling|pushing|dragging) (?:me|us|him|{_OWNER} {_BODY})",
     rf"who+a+ there (?:s|is) (?:a|the|some) {_PERSON}(?: \w+ you)?",
     r"(?:(?:emergency|full) )?sto+p+(?: (?:right )?(?:there|here|where you are))?",
-    r"halt|fre+ze|abort|cease|who+a+|woa+h|cancel|enough|e stop|estop|knock it off|cut it out|that s (?:far )?enough",
+    r"halt|fre+ze|abort|cease|who+a+|woa+h|cancel|enough|e stop|estop|knock it off|cut it out",
+    r"that s (?:(?:far|close|high|low|near) )?enough",
     r"hold(?: (?:on|up|it|still|fire|position|your position|that|everything))?|stand (?:still|by)",
     r"(?:pause|hang on|hang tight|wait(?: up)?)\b(?! for\b)",
     rf"(?:stay|remain)(?: {_STILL})?|keep {_STILL}",
     (
-        r"(?:do not|don t|dont|never) (?:you )?(?:dare )?(?:move|moving|budge|go|stir|fly)"
-        r"(?: (?:an inch|another inch|a muscle|at all|any (?:more|further)))?|no (?:moving|flying)"
+        r"(?:do not|don t|dont|never) (?:you )?(?:dare )?(?:move|moving|budge|go|stir|fly|(?:come|get)(?= any))"
+        r"(?: (?:an inch|another inch|a muscle|at all|any (?:more|further|closer|nearer)))?|no (?:moving|flying)"
     ),
     r"(?:do not|don t|dont) touch (?:that|it|anything)|leave (?:it|that)(?: alone)?|(?:nobody|no one|nothing) moves?",
     r"not (?:a|an|one|another) (?:muscle|millimetre|millimeter|step|centimetre|inch|move)(?: further)?",
@@ -78,6 +80,7 @@ _CALL = (
     rf"(?:{_HALTED}|please|now|no|at once|immediately|dead|(?:right )?there|right now|robot|drone|arm|oi|hey|oh|omg|"
     r"ouch|ow|love|dear|mate|dude|help|just|who+a+|woa+h|watch out|look out|careful)"
 )
+_WARNS = re.compile(r"\b(?:careful|watch out|look out|heads up|mind out)\b")
 _CLOTHES = r"(?:sleeves?|cuff|gloves?|scarf|tie|lanyard|necklace|shirt|coat|apron|skirt)"
 _HARM = r"(?:hit|hurt|knock|break|crush|smash|spill|wake|squash|burn|crash|clip|kill|drop|scare|squeeze)"
 _WILL = r"(?:ll|will|(?:re|are) (?:going to|gonna))"
@@ -162,6 +165,11 @@ def is_stop(instruction: str) -> bool:
     return "stop" in _orders(instruction)
 
 
+def begins_with_stop(instruction: str) -> bool:
+    """Returns whether an instruction orders to stop before all else, whatever it goes on with: "Stop! Go back!"."""
+    return not _is_to_be_said(instruction) and _halts(next(filter(_says_more, _clauses(instruction)), ""))
+
+
 def immediate_plan(model: RobotModel, instruction: str) -> str:
     """Returns the plan of an order that acts at once; empty if the instruction is no such order.
 
@@ -181,10 +189,9 @@ def immediate_plan(model: RobotModel, instruction: str) -> str:
 
 def _orders(instruction: str) -> set[str]:
     """Returns which orders an instruction consists of, ``stop`` and ``release``; none if it says anything else."""
-    if len(instruction) > _MAX_CHARACTERS or _TO_BE_SAID.match(instruction.lower()):
+    if _is_to_be_said(instruction):
         return set()
-    plain = unicodedata.normalize("NFKD", instruction).lower().replace("'", " ")
-    clauses = [" ".join(re.findall(r"[a-z]+|\d+", clause)) for clause in re.split(r"[.,;:!?\n\u2014]", plain)]
+    clauses = _clauses(instruction)
     freed = [_GRIPPED.sub(" ", clause) for clause in clauses]
     is_gripped = freed != clauses
     if is_gripped and not _KEEP.search(" ".join(freed)):
@@ -196,10 +203,31 @@ def _orders(instruction: str) -> set[str]:
     told = list(map(_without_report, clauses))
     if any(map(_HALTS.search, told)) and (orders := _alone(*told)):
         return {"stop"} if is_gripped else orders
-    begun = next((_without_report(clause) for clause in freed if not _FILLERS.issuperset(clause.split())), "")
-    if _HALTS.search(begun) and _alone(begun) and (is_gripped or all(map(_orders_nothing_else, clauses))):
+    begun = next(filter(_says_more, freed), "")
+    if _halts(begun) and (is_gripped or all(map(_orders_nothing_else, clauses))):
         return {"stop"}
     return set()
+
+
+def _is_to_be_said(instruction: str) -> bool:
+    """Returns whether an instruction names words to say; one that is too long to be an order counts as such."""
+    return len(instruction) > _MAX_CHARACTERS or _TO_BE_SAID.match(instruction.lower()) is not None
+
+
+def _clauses(instruction: str) -> list[str]:
+    plain = unicodedata.normalize("NFKD", instruction).lower().replace("'", " ")
+    return [" ".join(re.findall(r"[a-z]+|\d+", clause)) for clause in re.split(r"[.,;:!?\n\u2014]", plain)]
+
+
+def _says_more(clause: str) -> bool:
+    """Returns whether a clause says more than "hey" or "careful"."""
+    return not _FILLERS.issuperset(_WARNS.sub(" ", clause).split())
+
+
+def _halts(clause: str) -> bool:
+    """Returns whether a clause is a halt that stands alone, at most with a report of what happens."""
+    order = _without_report(_WARNS.sub(" ", clause).strip())
+    return bool(_HALTS.search(order) and _alone(order))
 
 
 def _alone(*clauses: str) -> set[str]:
@@ -212,7 +240,7 @@ def _alone(*clauses: str) -> set[str]:
 
 def _orders_nothing_else(clause: str) -> bool:
     """Returns whether a clause behind a halt that stands alone asks for nothing but, at most, to stop or to let go."""
-    if _alone(clause) or _FILLERS.issuperset(clause.split()):
+    if _alone(clause) or not _says_more(clause):
         return True
     return bool(_TELLS.fullmatch(clause)) and not _ASKS.search(_NO_ORDER.sub(" ", clause))
 

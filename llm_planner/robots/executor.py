@@ -17,6 +17,7 @@ from llm_planner.robots.interpreter import ExecutedCall, Interpreter
 from llm_planner.robots.model import RobotModel
 
 MAX_AHEAD = 1024  # segments that may wait for a missing one
+MOST_OWN_S = 60.0  # that a call of the robot's own may take: one that never ends would keep it from landing
 AGAIN_S, MOST_AGAIN_S = 1.0, 8.0  # before a stop that failed is repeated: at first, doubled each time, and at most
 
 
@@ -66,6 +67,7 @@ class SegmentExecutor:
         self._on_unconfirmed = on_unconfirmed
         self._own_calls: deque[SkillCall] = deque()  # of reflex, cancel and silence: before any segment
         self._own_call: SkillCall | None = None  # that runs
+        self._own_since_s = math.inf
         self._is_of_old = False  # it was begun before the present goal, which takes over
         self._own_failure = ""
         self._again: SkillCall | None = None  # a vital call that failed, to be repeated
@@ -360,14 +362,21 @@ class SegmentExecutor:
         while self._own_call is None and self._own_calls:
             self._driver.start(self._own_calls[0], now_s)  # where that fails, the call is still to be done
             self._own_call, self._is_of_old = self._own_calls.popleft(), False
+            self._own_since_s = now_s
             self._follow_own_call(now_s)
         return self._own_call is not None
 
     def _follow_own_call(self, now_s: float) -> None:
         """Goes on with an own call; once it has failed, says so, and insists on it if it is vital."""
         call = self._own_call
-        if call is None or (result := self._driver.tick(now_s)).status is SkillStatus.RUNNING:
+        if call is None:
             return
+        result = self._driver.tick(now_s)
+        if result.status is SkillStatus.RUNNING:
+            if now_s < self._own_since_s + MOST_OWN_S:
+                return
+            self._driver.halt(now_s)
+            result = SkillResult(SkillStatus.FAILED, reason=f"it has not ended after {MOST_OWN_S:g} s")
         self._own_call = None
         if result.status is SkillStatus.FAILED:
             self._own_failure = f"{call.name}: {result.reason}"

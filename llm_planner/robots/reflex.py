@@ -51,8 +51,8 @@ class Reaction:
 class Reflex:
     """The reflex of one robot. Ask it often: it sees no further than the present moment.
 
-    It acts once per approach, and again if the thing keeps closing in on a robot that backs off. With HOLD it also
-    denies every goal while something is near.
+    It acts once per approach of each thing, and again if one keeps closing in on a robot that backs off. With HOLD it
+    also denies every goal while something is near.
 
     Args:
         model: Of the robot; without a rule in it, only ``answer_missing`` reacts, by stopping.
@@ -63,7 +63,7 @@ class Reflex:
         self._model = model
         self._unsupported = frozenset(unsupported)
         self._rule = model.reflex or NO_RULE
-        self._near_m: float | None = None  # how near it was at the last reaction; None if nothing is near
+        self._near_m: dict[str, float] = {}  # how near each thing was at the last reaction, until it has gone
 
     def look(
         self,
@@ -87,25 +87,36 @@ class Reflex:
             target: Where its present motion leads; None if it stands.
             speed_m_per_s: How fast it goes there now.
         """
-        threat = nearest(pose, things, now_s) if self._model.reflex is not None else None
-        limit_m = self._rule.distance_m * (1.0 if self._near_m is None else RELEASE)
+        if self._model.reflex is None:
+            return None
         way = self._way(pose, target or pose, speed_m_per_s)
-        is_coming = self._coming(way, things, now_s)
-        if threat is None or (threat.distance_m > limit_m and not is_coming):
-            self._near_m = None
+        coming = self._coming(way, things, now_s)
+        noticed = [t for t in threats(pose, things, now_s) if self._is_near(t) or t.name in coming]
+        self._near_m = {t.name: self._near_m[t.name] for t in noticed if t.name in self._near_m}
+        threat = next((t for t in noticed if self._needs_reaction(t, is_at_work=is_at_work, is_acting=is_acting)), None)
+        calls = () if threat is None else self._calls(pose, threat, things, now_s, None if target is None else way)
+        if threat is None or not calls:
             return None
-        is_near = threat.distance_m <= limit_m
-        is_new = self._near_m is None and (is_near or not is_acting)  # what is being dodged is coming still
-        is_closer = self._rule.action is ReflexAction.BACK_OFF and threat.distance_m < (self._near_m or 0.0) - CLOSER_M
-        is_denied = self._rule.action is ReflexAction.HOLD and is_at_work
-        if not (is_new or ((is_closer or is_denied) and not is_acting)):
-            return None
-        calls = self._calls(pose, threat, things, now_s, None if target is None else way)
-        if not calls:
-            return None
-        self._near_m = threat.distance_m
-        verb = "comes, and is" if is_coming else "is"
+        self._near_m = {t.name: t.distance_m for t in noticed}
+        verb = "comes, and is" if threat.name in coming else "is"
         return Reaction(f"{threat.name} {verb} {threat.distance_m:.2f} m away", calls)
+
+    def _is_near(self, threat: Threat) -> bool:
+        """Returns whether a thing is too near, or was and has not gone."""
+        return threat.distance_m <= self._rule.distance_m * (RELEASE if threat.name in self._near_m else 1.0)
+
+    def _needs_reaction(self, threat: Threat, *, is_at_work: bool, is_acting: bool) -> bool:
+        """Returns whether a thing is new, closes in on a robot that backed off, or lets no goal run."""
+        if threat.name not in self._near_m:
+            return self._is_near(threat) or not is_acting  # what is being dodged is coming still
+        match self._rule.action:
+            case ReflexAction.BACK_OFF:
+                again = threat.distance_m < self._near_m[threat.name] - CLOSER_M
+            case ReflexAction.HOLD:
+                again = is_at_work
+            case ReflexAction.STOP:
+                again = False
+        return again and not is_acting
 
     def answer_missing(self, pose: Pose, things: Collection[WorldObject], now_s: float, reason: str) -> Reaction:
         """Returns what to do when the planner has no answer to an emergency: as if what moves nearest was too near."""
@@ -116,12 +127,12 @@ class Reflex:
         pace = PACE * self._model.speed_limits.translation_m_per_s
         return way_to(pose, target, pace, forecast_s(self._rule.ahead_s), speed_m_per_s)
 
-    def _coming(self, way: Sequence[Point], things: Iterable[WorldObject], now_s: float) -> bool:
-        """Returns whether something would touch the robot soon if both go on as they do."""
+    def _coming(self, way: Sequence[Point], things: Iterable[WorldObject], now_s: float) -> set[str]:
+        """Returns the names of what would touch the robot soon if both go on as they do."""
         if self._rule.ahead_s <= 0.0:
-            return False
+            return set()
         soon, limit_m = way[: int(self._rule.ahead_s / SAMPLE_S) + 1], TOUCH * self._rule.distance_m
-        return any(closest_m(mover, soon) < limit_m for mover in movers(things, now_s))
+        return {mover.name for mover in movers(things, now_s) if closest_m(mover, soon) < limit_m}
 
     def _calls(
         self,
@@ -152,8 +163,13 @@ class Reflex:
 
 def nearest(pose: Pose, things: Iterable[WorldObject], now_s: float) -> Threat | None:
     """Returns the nearest thing that moves, or has moved; None if there is none."""
-    threats = (_threat(pose, thing, now_s) for thing in things if any(thing.velocity_m_per_s))
-    return min(threats, key=lambda threat: threat.distance_m, default=None)
+    return next(iter(threats(pose, things, now_s)), None)
+
+
+def threats(pose: Pose, things: Iterable[WorldObject], now_s: float) -> list[Threat]:
+    """Returns what moves, or has moved, the nearest first."""
+    found = (_threat(pose, thing, now_s) for thing in things if any(thing.velocity_m_per_s))
+    return sorted(found, key=lambda threat: threat.distance_m)
 
 
 def _threat(pose: Pose, thing: WorldObject, now_s: float) -> Threat:

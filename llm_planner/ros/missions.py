@@ -18,7 +18,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanMetrics, PlanRequest, Urgency
 from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.core.skill import SkillCall
-from llm_planner.planning.stop_words import immediate_plan, is_stop
+from llm_planner.planning.stop_words import begins_with_stop, immediate_plan, is_stop
 from llm_planner.robots.effect import Gripper
 from llm_planner.robots.model import RobotModel
 from llm_planner.ros import conversions, metrics, orders
@@ -88,6 +88,7 @@ class Missions:
         """Begins to do what is asked; a ``PlanOutcome`` will follow.
 
         An order that acts at once (``planning.stop_words``) is obeyed, whatever the robot does, and needs no planner.
+        One that begins with a stop ends what the robot does; then comes what else it says.
 
         Args:
             order: What is asked.
@@ -106,6 +107,8 @@ class Missions:
             self._obey_at_once(skill, order, follower)
             return
         urgency = conversions.to_enum(Urgency, order.urgency)
+        if self._in_the_way(urgency) and not order.plan and begins_with_stop(order.instruction):
+            self.stop(f"stopped by the instruction {order.instruction!r}")  # what else it says comes then
         self._require_free(urgency)
         world = Snapshot.from_order(order.world) if order.world else None
         robot = self._robot

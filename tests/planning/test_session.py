@@ -2,6 +2,7 @@
 """Plan sessions: however tokens split a plan, the same segments come out, and every error has its number."""
 
 import itertools
+import math
 from dataclasses import replace
 
 import pytest
@@ -25,6 +26,21 @@ from llm_planner.planning.session import Progress
 from llm_planner.planning.verdict import Verdict
 from llm_planner.serving.fake import FakeTokenizer
 from tests.serving.builders import StubGate, make_session
+
+
+class StubCheck:
+    """Says of each statement what it was given to say, the last for all that follow."""
+
+    problem = "no"
+
+    def __init__(self, *verdicts: Verdict) -> None:
+        self.verdicts = list(verdicts)
+
+    def feed(self, calls, text):
+        return self.verdicts.pop(0) if len(self.verdicts) > 1 else self.verdicts[0]
+
+    def finish(self):
+        return Verdict.CONTRADICTED if self.verdicts[0] is Verdict.DOUBTFUL else self.verdicts[0]
 
 
 class BytesTokenizer:
@@ -331,6 +347,19 @@ def test_what_the_gate_refuses_is_not_closed_either():
     session = make_session(tokenizer=BytesTokenizer([b"?iv(x){g(x);mf("]))
     session._gate = StrictGate()
     session.feed([0])
+    assert session.close() == Progress(is_complete=True)
+
+
+@pytest.mark.parametrize(
+    ("min_confidence", "probability", "verdict"),
+    [(0.5, 0.4, "explained"), (0.0, 1.0, "contradicted"), (0.0, 1.0, "doubtful")],
+)
+def test_what_is_not_understood_is_not_closed_either(min_confidence, probability, verdict):
+    tokenizer = BytesTokenizer([b"tp();", b"?iv(x){g(x);mf("])
+    check = StubCheck(Verdict.EXPLAINED, Verdict(verdict))
+    session = make_session(tokenizer=tokenizer, min_confidence=min_confidence, checks=(check,), can_hold=False)
+    assert [s.text for s in session.feed([0]).segments] == ["tp();"]
+    session.feed([1], [TokenChoice(1, math.log(probability))])
     assert session.close() == Progress(is_complete=True)
 
 

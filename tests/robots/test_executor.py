@@ -418,6 +418,32 @@ def test_a_hover_that_is_never_confirmed_does_not_delay_the_landing():
     assert next(at_s for at_s, name in robot.driver.started if name == "ld") == pytest.approx(60, abs=0.1)
 
 
+class EndlessHover(RefusingDriver):
+    """Never ends the first hover."""
+
+    is_endless = False
+
+    def start(self, call, now_s):
+        super().start(call, now_s)
+        self.is_endless = [name for _, name in self.started] == ["h"]
+
+    def halt(self, now_s):
+        self.is_endless = False
+        self._driver.halt(now_s)
+
+    def tick(self, now_s):
+        return SkillResult(SkillStatus.RUNNING) if self.is_endless else self._driver.tick(now_s)
+
+
+def test_a_hover_that_never_ends_delays_the_landing_for_a_minute_at_most():
+    robot = Robot(EndlessHover(drone()))
+    robot.executor._on_unconfirmed = (unconfirmed := []).append
+    robot.run(90)
+    assert robot.driver.state.pose.z_m == 0
+    assert unconfirmed[0] == "h: it has not ended after 60 s; it is tried again until it succeeds"
+    assert next(at_s for at_s, name in robot.driver.started if name == "ld") < 70
+
+
 def test_a_stop_that_is_not_confirmed_is_repeated_more_and_more_slowly_until_it_is():
     robot = refusing(h=5)
     robot.add(segment(0, "mf(500);"))

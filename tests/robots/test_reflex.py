@@ -56,6 +56,17 @@ def test_an_approach_ends_only_well_outside():
     assert look(reflex, [ball(0.5)]) is not None
 
 
+def test_what_comes_while_something_else_is_near_is_dodged_in_time():
+    reflex, person = Reflex(TELLO), ball(0.0, 0.9, speed=0.001, name="person")
+    assert look(reflex, [person]).reason == "person is 0.80 m away"
+    assert look(reflex, [person], 0.2) is None
+    coming = ball(3.4, speed=-2.0)
+    assert look(reflex, [person, coming], 0.2).reason == "ball comes, and is 2.90 m away"
+    assert look(reflex, [person, coming], 0.2) is None  # the same approaches
+    assert look(reflex, [coming], 0.2) is None
+    assert look(reflex, [person], 0.2) is not None  # it had gone
+
+
 def test_what_never_moves_is_the_plan_s_business():
     assert look(Reflex(TELLO), [ball(0.1, speed=0.0)]) is None
     assert nearest(HOME, [ball(speed=0.0)], 0.0) is None

@@ -178,8 +178,8 @@ class Robot:
             assert self.begun[-1] == self.control.goal_id
             assert self.begun[-1] not in self.void
 
-    def instruct(self, urgency=Urgency.NORMAL, **fields):
-        self.missions.instruct(Instruct.Request(instruction="go", urgency=urgency.value, **fields))
+    def instruct(self, urgency=Urgency.NORMAL, instruction="go", **fields):
+        self.missions.instruct(Instruct.Request(instruction=instruction, urgency=urgency.value, **fields))
         return self.begun[-1]
 
     def spin(self, times=4):

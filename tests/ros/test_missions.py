@@ -423,6 +423,30 @@ def test_what_is_asked_after_a_stop_goes_to_the_planner_as_soon_as_that_has_ende
     ]
 
 
+def test_a_sentence_that_begins_with_a_stop_ends_what_a_busy_robot_does_before_the_rest_is_planned(robot):
+    old = robot.instruct()
+    robot.spin()
+    robot.feed(old, messages(old, "mf(100);", "mf(110);"))
+    robot.run(1.0)
+    with pytest.raises(PlannerError) as caught:
+        robot.instruct(instruction="go back")
+    assert caught.value.code is ErrorCode.ROBOT_BUSY
+    new = robot.instruct(instruction="Stop! Go back!")
+    robot.spin()
+    robot.end(old, ErrorCode.CANCELLED)
+    robot.spin()
+    assert list(robot.action.sent) == [old, new]
+    robot.feed(new, messages(new, "mb(20);"))
+    robot.end(new, ErrorCode.NONE, [make_segment(0, "mb(20);")])
+    robot.run(10.0)
+    robot.spin()
+    assert robot.started == [(old, SkillCall("mf", (100.0,))), (new, SkillCall("mb", (20.0,)))]
+    assert [(outcome.error_code, outcome.instruction) for outcome in robot.outcomes] == [
+        (ErrorCode.STOPPED, "go"),
+        (ErrorCode.NONE, "Stop! Go back!"),
+    ]
+
+
 def test_an_emergency_after_a_stop_waits_for_no_goal_that_it_replaces(robot, stopped):
     old = stopped(Urgency.NORMAL)
     new = robot.instruct(Urgency.URGENT)

@@ -150,6 +150,22 @@ def test_who_is_in_a_hurry_does_not_wait_for_the_whole_plan(hurry):
     assert order(events) == ["Finished"]
 
 
+@pytest.mark.parametrize(
+    ("instruction", "plan", "executed"),
+    [
+        ("fly 100 m forward", "mf(100);", []),
+        ("turn left 45", "tu(90);", []),
+        ("fly 2 m forward, then 1 m up", "mf(200);", ["mf(200);"]),  # what it leaves out shows at its end only
+    ],
+)
+def test_what_contradicts_an_instruction_is_no_success_with_a_time_budget_either(instruction, plan, executed):
+    backend = FakeBackend(plans={instruction.split()[0]: plan})
+    request = make_request("r", instruction, time_budget_s=5.0)
+    events = served(backend, make_preparer(backend, checks=instruction_checks), request)
+    assert [e.segment.text for e in events if isinstance(e, SegmentReady)] == executed
+    assert events[-1].result.error_code is ErrorCode.NOT_UNDERSTOOD
+
+
 @pytest.mark.parametrize("style", PromptStyle)
 def test_words_of_a_plan_are_divided_as_in_its_instruction(style):
     preparer = make_preparer(FakeBackend(), style=style, checks=instruction_checks)

@@ -24,7 +24,7 @@ from llm_planner.serving.child import ChildServer
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner_lab.bench.overhead import table2_requests
-from llm_planner_lab.bench.timely.benchmark import commit
+from llm_planner_lab.checkout import commit
 from llm_planner_lab.bench.timely.metrics import quantile
 
 WARM_UP_S = 2.0

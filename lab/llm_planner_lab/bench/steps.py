@@ -22,7 +22,7 @@ from llm_planner.core.request import PlanRequest
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.serving.events import Finished, SegmentReady
 from llm_planner.serving.loop import PlannerLoop
-from llm_planner_lab.bench.timely.benchmark import commit
+from llm_planner_lab.checkout import commit
 from llm_planner_lab.tasks.sample import FAMILIES, FAMILY_NAMES, Difficulty, Task, sample
 
 ELEVEN = tuple(FAMILIES)[:11]

@@ -22,7 +22,7 @@ from llm_planner.assembly import vllm_settings
 from llm_planner.backends.vllm.contract import installed_version
 from llm_planner.configuration import load_config
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner_lab.bench.timely.benchmark import commit
+from llm_planner_lab.checkout import commit
 from llm_planner_lab.bench.vllm_engine import Progress
 
 SUBNET = "10.209.0"

@@ -30,7 +30,7 @@ def budgets(
     Starts a planner, its load and a robot as processes of their own; two to three minutes for 100 trials.
     """
     from llm_planner_lab.bench.section7 import rounded
-    from llm_planner_lab.bench.timely.benchmark import commit
+    from llm_planner_lab.checkout import commit
     from llm_planner_lab.reports import write_report
     from llm_planner_lab.ros.budgets import BudgetsBench, run_budgets
 

@@ -201,6 +201,8 @@ def summarize(emergencies: Sequence[Emergency], decided_s: Mapping[str, float]) 
         "refused_too_near_the_end": sum(s < BEFORE_END_S for s in before_s),
         "refused_by_the_node": sum(e.request_id not in decided_s for e in refused),
         "wcet": _bound([(e.response_time_s, e.wcet_s) for e in admitted]),
+        "without_bound": sum(not e.wcet_s for e, _ in answered),
+        "late_without_bound": sum(not (e.is_in_time or e.wcet_s) for e, _ in answered),
     }
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from llm_planner.planning.stop_words import immediate_plan, is_stop
+from llm_planner.planning.stop_words import begins_with_stop, immediate_plan, is_stop
 from llm_planner.robots.library import RobotLibrary
 from llm_planner_lab.tasks.frames import corpus
 from llm_planner_lab.tasks.spoken import literal
@@ -96,11 +96,38 @@ ROBOTS = {name: RobotLibrary().get(name) for name in ("tello", "indy7")}
         "stop, he fell down",
         "stop, fire!",
         "oh gosh, stop, she is down there and she can't get up",
+        "Stop! Watch out!",
+        "careful, stop",
+        "look out, stop!",
+        "stop whatever you're doing",
+        "stop moving forward!",
+        "Don't come any closer!",
+        "that's close enough!",
     ],
 )
 def test_a_stop_is_a_stop(order):
     assert immediate_plan(ROBOTS["tello"], order) == "h();"
     assert immediate_plan(ROBOTS["indy7"], order) == "stop();"
+
+
+@pytest.mark.parametrize(
+    ("order", "begins"),
+    [
+        ("Stop! Go back!", True),
+        ("Stop! Tree!", True),
+        ("hey robot, careful, stop, take a picture", True),
+        ("Stop, two people are in front of you", True),
+        ("freeze, then turn left", True),
+        ("fly to the door, stop, take a picture", False),
+        ("stop at the door", False),
+        ("don't stop, go on", False),
+        ('say "stop", then land', False),
+        ("stop the music, turn left", False),
+        ("", False),
+    ],
+)
+def test_what_begins_with_a_stop_is_known_whatever_follows(order, begins):
+    assert begins_with_stop(order) is begins
 
 
 @pytest.mark.parametrize("order", ["let go", "let me go!", "Release it", "let go of my hand now", "drop it"])
@@ -204,6 +231,11 @@ def test_a_stop_that_also_says_let_go_stops_a_robot_without_a_gripper(order):
         "there's a dog, climb",
         "stop, sing a song",
         "stop, what is that?",
+        "stop whatever is beeping",
+        "careful, stop at the door",
+        "don't come any time soon",
+        "Stop! Go back!",
+        "Stop! Tree!",
         "stop, the cup is dirty, then wash it",
         "stop, there is a cup and pick it up",
         "don't stop, you've got my hand",

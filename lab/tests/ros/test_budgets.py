@@ -54,6 +54,12 @@ def test_all_that_were_admitted_count_and_what_was_refused_does_not():
     assert figures["wcet"] == {"n": 2, "under": 1, "bound_over_measured_p50": pytest.approx(0.18 / 0.19)}
 
 
+def test_answers_without_a_worst_case_are_counted_apart():
+    known = {"response_time_s": 0.1, "wcet_s": 0.2}
+    figures = summarize([gone("a", 0.1, 0.2, **known), gone("b", 0.1, 0.2), gone("c", 0.21, 0.3)], {})
+    assert (figures["wcet"]["n"], figures["without_bound"], figures["late_without_bound"]) == (1, 2, 1)
+
+
 def test_slots_are_counted_by_time_from_the_first_emergency_to_the_last():
     emergencies = [gone("a", 0.1, 0.2, asked_s=10.0), gone("b", 0.1, 1.0, asked_s=11.0)]
     turns = [turn(9.0, 9.5), turn(10.0, 10.5, num_running=8, num_wanting=9), turn(11.0, 11.5, num_wanting=8)]

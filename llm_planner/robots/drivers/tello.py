@@ -289,16 +289,18 @@ class TelloDriver:
             raise PermanentFailureError(LOST)
 
     def _require_flyable(self, skill: Skill, course: Course) -> None:
-        """Refuses an amount that a Tello does not fly, and a way down that its height does not leave room for."""
+        """Refuses an amount that a Tello does not fly, and a way up or down for which its height leaves no room."""
         fence, state = self._model.geofence, self._line.telemetry.last
         if isinstance(skill.effect, Translate) and any(map(tello_commands.is_too_short, course.motions)):
             raise SkillFailedError(f"a Tello flies no way below {tello_commands.LEAST_CM} cm")
         if not course.motions or fence is None or state is None:
             return
-        sunk_m = course.motions[0].begin.z_m - course.motions[-1].end.z_m
-        if sunk_m > 0.0 and state.height_m - sunk_m < fence.z_m[0] - HEIGHT_ERROR_M:
-            reported = f"the drone reports a height of {state.height_m:.2f} m"
-            raise SkillFailedError(f"would sink by {sunk_m:.2f} m and leave the geofence: {reported}")
+        risen_m = course.motions[-1].end.z_m - course.motions[0].begin.z_m
+        end_m = state.height_m + risen_m
+        is_too_low = risen_m < 0.0 and end_m < fence.z_m[0] - HEIGHT_ERROR_M
+        if is_too_low or (risen_m > 0.0 and end_m > fence.z_m[1] + HEIGHT_ERROR_M):
+            way = f"would {'sink' if is_too_low else 'rise'} by {abs(risen_m):.2f} m and leave the geofence"
+            raise SkillFailedError(f"{way}: the drone reports a height of {state.height_m:.2f} m")
 
     @property
     def _is_seen_flying(self) -> bool:

@@ -81,6 +81,14 @@ def test_a_way_down_needs_room_below_the_height_that_the_drone_reports():
     assert pilot.do("md", 80.0).status is SUCCEEDED
 
 
+def test_a_way_up_needs_room_above_it():
+    pilot = Pilot()
+    pilot.driver.state.pose = replace(pilot.driver.state.pose, z_m=0.1)  # where an interrupted landing was believed
+    assert pilot.do("mu", 250.0).reason.endswith("leave the geofence: the drone reports a height of 1.00 m")
+    assert pilot.motions == []
+    assert pilot.do("mu", 150.0).status is SUCCEEDED
+
+
 @pytest.mark.parametrize(("turn_deg", "parts"), [(361.0, [360, 1]), (540.0, [360, 180]), (720.0, [360, 360])])
 def test_a_turn_of_more_than_a_tello_turns_at_once_is_split(tmp_path, turn_deg, parts):
     pilot = Pilot(model=load_robot_model(edited(tmp_path, "maximum: 360", "maximum: 720")))

@@ -9,7 +9,7 @@ from llm_planner_lab.bench.admission.experiment import LIVE, OURS, AdmissionExpe
 from llm_planner_lab.bench.admission.lengths import chat_like_jobs
 from llm_planner_lab.bench.admission.theorems import NUM_JOBS, NUM_SAMPLES, checked
 from llm_planner_lab.bench.section7 import rounded
-from llm_planner_lab.bench.timely.benchmark import commit
+from llm_planner_lab.checkout import commit
 from llm_planner_lab.simulation.admission.jobs import TrueJob
 from llm_planner_lab.simulation.admission.step_time import UNIT
 

@@ -27,7 +27,7 @@ from llm_planner_lab.bench.chaos.hostile_client import HostileClient
 from llm_planner_lab.bench.chaos.injection import Injector
 from llm_planner_lab.bench.chaos.schedule import MEANINGS, Fault, FaultKind, schedule
 from llm_planner_lab.bench.chaos.workload import Workload, codes_of
-from llm_planner_lab.bench.timely.benchmark import commit
+from llm_planner_lab.checkout import commit
 
 READY_TIMEOUT_S = 300.0  # a busy machine may take a minute to import Python modules eight times
 POLL_S = 0.05

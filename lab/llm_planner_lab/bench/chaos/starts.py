@@ -12,7 +12,7 @@ from typing import Any
 from llm_planner_lab.bench.chaos import machine
 from llm_planner_lab.bench.chaos.checks import INVARIANTS, Violation
 from llm_planner_lab.bench.chaos.fleet import Processes, compose
-from llm_planner_lab.bench.timely.benchmark import commit
+from llm_planner_lab.checkout import commit
 
 READY_TIMEOUT_S = 120.0
 READY = "accepts goals"  # what the planner logs then

@@ -17,7 +17,7 @@ from llm_planner_lab.bench.encounters.outcome import Trial
 from llm_planner_lab.bench.encounters.scenario import AIM, COMERS, draw_encounter
 from llm_planner_lab.bench.encounters.summary import Condition, begins_of, summary
 from llm_planner_lab.bench.encounters.trial import Control, run_trial
-from llm_planner_lab.bench.timely.benchmark import commit
+from llm_planner_lab.checkout import commit
 
 if TYPE_CHECKING:
     from multiprocessing.sharedctypes import Synchronized

@@ -33,7 +33,7 @@ from llm_planner_lab.bench.gpu.shapes import (
     write_model,
 )
 from llm_planner_lab.bench.gpu.sides import DoesNotFit, Engine, Transformers, read_bandwidth, release_memory
-from llm_planner_lab.bench.timely.benchmark import commit
+from llm_planner_lab.checkout import commit
 
 RATIOS = (0.0, 0.25, 0.5, 0.9)
 """Shares of a prompt that are evicted; without any, for comparison."""

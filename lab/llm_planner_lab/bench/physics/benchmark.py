@@ -15,7 +15,7 @@ from llm_planner.sim.physics.connection import PhysicsConnection
 from llm_planner.sim.physics.fleet import build_fleet
 from llm_planner.sim.physics.port import LocalPort
 from llm_planner_lab.bench.physics.execution import execute_with_body
-from llm_planner_lab.bench.timely.benchmark import commit
+from llm_planner_lab.checkout import commit
 from llm_planner_lab.tasks.arranged import arranged
 from llm_planner_lab.tasks.sample import FAMILY_NAMES, Difficulty, sample
 

@@ -11,7 +11,7 @@ from llm_planner_lab.bench.pipeline.online import OVERLOAD_PER_S, OVERLOADED, ru
 from llm_planner_lab.bench.pipeline.published import TABLE_1, Workload
 from llm_planner_lab.bench.pipeline.sweeps import run_sweeps
 from llm_planner_lab.bench.section7 import rounded
-from llm_planner_lab.bench.timely.benchmark import commit
+from llm_planner_lab.checkout import commit
 from llm_planner_lab.simulation.pipeline.profile import DEFAULT_PIPELINE, PipelineProfile, find_pipeline
 from llm_planner_lab.simulation.pipeline.schedulers import BOTH, NAMES, OURS, VLLM_TODAY
 

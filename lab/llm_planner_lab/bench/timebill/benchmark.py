@@ -35,7 +35,7 @@ from llm_planner_lab.bench.timebill.sweep import (
     sweep_figures,
 )
 from llm_planner_lab.bench.timebill.truncation import run_truncation
-from llm_planner_lab.bench.timely.benchmark import commit
+from llm_planner_lab.checkout import commit
 from llm_planner_lab.bench.timely.metrics import quantile
 
 if TYPE_CHECKING:

@@ -41,6 +41,6 @@ def _row(cell: Cell, kind: str, kinds: Sequence[str]) -> dict[str, Any]:
         "score": score,
         "score_ci95": score_ci95,
         "right": num_right / len(scores),
-        "right_interval": wilson(num_right, len(scores)),
+        "right_interval": list(wilson(num_right, len(scores))),
         "n": len(scores),
     }

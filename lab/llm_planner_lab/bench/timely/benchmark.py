@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench timely``: policies side by side on the same traces, in virtual time or on a real planner."""
 
-import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,7 +11,6 @@ from typing import Any
 
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.resources import share_dir
 from llm_planner.prediction.profile import EngineProfile, find_profile
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.scheduling.policies import make_policy, policy_names
@@ -20,6 +18,7 @@ from llm_planner_lab.bench.live import LiveRun, run_live
 from llm_planner_lab.bench.live_stock import STOCK_POLICIES
 from llm_planner_lab.bench.survey import Survey, survey
 from llm_planner_lab.bench.timely.metrics import policy_metrics
+from llm_planner_lab.checkout import commit
 from llm_planner_lab.simulation.records import RunRecord
 from llm_planner_lab.simulation.script import ScriptLibrary
 from llm_planner_lab.simulation.simulator import SimulationConfig, simulate
@@ -222,16 +221,3 @@ def summary_line(
     if bench.engine == "live":
         speed = f"live, engine busy {100 * engine['busy_share']:.0f} % of the time"
     return f"{bench.workload} {bench.load:g}x, prefixes {reuse}, {name:13s} {shares}  ({speed})"
-
-
-def commit() -> str:
-    """Returns the commit of the source checkout, with ``+`` if it was changed since; empty outside of one."""
-    try:
-        commands: Iterable[list[str]] = (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "-uno"])
-        revision, changes = (
-            subprocess.run(["git", *c], cwd=share_dir(), capture_output=True, text=True, check=True, timeout=10).stdout  # noqa: S603, S607
-            for c in commands
-        )
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return revision.strip() + ("+" if changes.strip() else "")

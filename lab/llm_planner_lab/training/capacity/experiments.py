@@ -3,7 +3,6 @@
 
 import random
 import statistics
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ import numpy as np
 from llm_planner.prediction.throughput.estimate import Estimate
 from llm_planner.prediction.throughput.model_file import load_kernel_model
 from llm_planner.prediction.throughput.table import Measurement
+from llm_planner_lab.checkout import commit
 from llm_planner_lab.training.capacity.ala.annealing import Annealing
 from llm_planner_lab.training.capacity.ala.model import fit_ala
 from llm_planner_lab.training.capacity.baselines import BASELINES
@@ -93,12 +93,6 @@ def prediction_ms(table: Sequence[Measurement], seed: int) -> float:
         model.estimate(m.combination, m.workload)
         times_s.append(time.perf_counter() - started_s)
     return 1000.0 * statistics.median(times_s)
-
-
-def commit() -> str:
-    """Returns the short hash of the checkout's commit; empty outside of one."""
-    done = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False)  # noqa: S607
-    return done.stdout.strip()
 
 
 def run_splits(bench: CapacityBench, table: Sequence[Measurement], note: Note) -> list[Document]:

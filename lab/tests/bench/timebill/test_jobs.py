@@ -10,7 +10,8 @@ from llm_planner.checkpoints import build_prompt_encoder
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.library import RobotLibrary
 from llm_planner_lab.bench.timebill import jobs as timebill_jobs
-from llm_planner_lab.bench.timebill.jobs import FIRST_SEED, Workload, draw_jobs, mean_and_ci95, score, share_done, wilson
+from llm_planner_lab.bench.timebill.eviction import num_prompt_tokens
+from llm_planner_lab.bench.timebill.jobs import FIRST_SEED, draw_task, Workload, draw_jobs, mean_and_ci95, score, share_done, wilson
 from llm_planner_lab.tasks.inventory import sample_inventory
 from tests.engine.builders import save_model
 
@@ -36,10 +37,18 @@ def test_every_seed_has_as_many_jobs_of_every_class(jobs):
     assert len({job.name for job in jobs}) == len(jobs)
 
 
-def test_jobs_are_the_same_every_time_and_are_not_chosen_by_their_answers(jobs, encoder):
+def test_jobs_are_the_same_every_time_and_are_chosen_by_their_prompts_alone(jobs, encoder):
     assert draw_jobs(WORKLOAD, encoder, RobotLibrary()) == jobs
-    assert all(job.task.scene for job in jobs)
-    assert any(len(encoder.tokenizer.encode(job.task.plan)) < 10 for job in jobs)
+    for seed in {job.seed for job in jobs}:
+        rng, found = random.Random(seed), {index: [] for index in range(len(CLASSES))}
+        while any(len(tasks) < WORKLOAD.per_class for tasks in found.values()):
+            if (task := draw_task(rng)).scene:
+                num_tokens = num_prompt_tokens(task, encoder, RobotLibrary())
+                for tasks in (found[i] for i, (low, high) in enumerate(CLASSES) if low <= num_tokens < high):
+                    tasks.append(task)
+        first = [(index, task) for index, tasks in found.items() for task in tasks[: WORKLOAD.per_class]]
+        drawn = [(job.class_index, job.task) for job in jobs if job.seed == seed]
+        assert sorted(map(repr, drawn)) == sorted(map(repr, first))
 
 
 def test_lengths_that_do_not_occur_are_refused(encoder, monkeypatch):
