@@ -43,8 +43,10 @@ a section is `-p engine.model:=/path/to/chat-model`.
 SECTIONS: Sequence[tuple[str, str, Sequence[type]]] = (
     (
         "Planner",
-        "They are read when the node is configured, and refused while it is. `llm-planner plan` takes them too: it serves "
-        "one request, with policy `fcfs_stream` unless told otherwise.",
+        (
+            "They are read when the node is configured, and refused while it is. `llm-planner plan` takes them too: it "
+            "serves one request, with policy `fcfs_stream` unless told otherwise."
+        ),
         (PlannerConfig,),
     ),
     ("Planner node", "Additional parameters of the planner node; read once at start-up.", (NodeSettings,)),
