@@ -16,7 +16,7 @@ unexport PYTHONPATH AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH
 
 BIN = $(VENV)/bin
 
-.PHONY: changelog closure golden parameters report session help setup setup-dev setup-training setup-vllm setup-mujoco demo test test-browser test-vllm nightly check lint types arch format colcon clean distclean
+.PHONY: changelog closure golden parameters report session help setup setup-dev setup-vllm setup-mujoco demo test test-browser test-vllm nightly check lint types arch format colcon clean distclean
 
 help:       ## list the targets
 	@echo "make TARGET [ROS_DISTRO=jazzy|kilted] [VENV=.venv] [PYTHON=python3]"; echo
@@ -27,9 +27,6 @@ setup:      ## create or update .venv: packages, compiled interfaces, the llm-pl
 
 setup-dev:  ## setup, and what tests and checks need
 	@scripts/setup_venv.sh --dev
-
-setup-training: ## setup-dev, and what only baselines of train-length-predictor need
-	@scripts/setup_venv.sh --training
 
 setup-vllm: ## .venv-vllm: the planner with vLLM as its engine (VLLM_BUILD=cpu|gpu)
 	@VENV=$(VENV_VLLM) scripts/setup_vllm.sh

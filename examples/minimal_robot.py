@@ -4,7 +4,7 @@
 import sys
 import time
 
-from llm_planner.client import PlannerClient, ReportStatus, spinning
+from llm_planner.client import PlannerClient, Pose, ReportStatus, spinning
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.skill import SkillCall
 from llm_planner.language.parser import parse
@@ -42,7 +42,9 @@ def main(instruction: str = "look for the chair, then take a picture", planner: 
     """Has one instruction planned and carried out; returns the error code, 0 if all went well."""
     interpreter = Interpreter(RobotLibrary().get("tello"), PretendedDriver())  # one for each plan: it has the variables
     with spinning("minimal_robot") as node:
-        handle = PlannerClient(node, "tello", planner=planner).plan(instruction, scene="chair, table")
+        here = Pose(z_m=1.0)  # read your odometry here, before every goal: the fence is counted from where the robot is
+        client = PlannerClient(node, "tello", planner=planner)
+        handle = client.plan(instruction, scene="chair, table", start_pose=here)
         for segment in handle:  # each exactly once and in order; none after a cancel, or once one has failed
             handle.report(segment, ReportStatus.STARTED)
             started_s = CLOCK.now_s()

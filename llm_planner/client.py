@@ -4,7 +4,8 @@
 Example::
 
     with spinning("my_robot") as node:
-        handle = PlannerClient(node, "tello").plan("look for the chair", scene="chair, table")
+        here = Pose(z_m=1.0)  # where the robot is now, from its home; the fence is counted from it
+        handle = PlannerClient(node, "tello").plan("look for the chair", scene="chair, table", start_pose=here)
         for segment in handle:  # each exactly once and in order
             handle.report(segment, ReportStatus.STARTED)
             ...  # carry out segment.text, as examples/minimal_robot.py does

@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 KINDS = ("added", "changed", "fixed", "removed")
-TITLE = "# Changelog\n"
+TITLE = "# Changelog\n\nUnreleased changes are in [changelog.d/](changelog.d/).\n"
 RST_TITLE = "Changelog for package llm_planner"
 _SPAN = re.compile(r"`(?P<code>[^`]+)`|\[(?P<text>[^\]]+)\]\((?P<link>[^)\s]+)\)|(?P<special>[*|\\_])")
 

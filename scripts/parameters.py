@@ -43,10 +43,13 @@ a section is `-p engine.model:=/path/to/chat-model`.
 SECTIONS: Sequence[tuple[str, str, Sequence[type]]] = (
     (
         "Planner",
-        "They are read when the node is configured, and refused while it is. `llm-planner plan` takes them too.",
+        (
+            "They are read when the node is configured, and refused while it is. `llm-planner plan` takes them too: it "
+            "serves one request, with policy `fcfs_stream` unless told otherwise."
+        ),
         (PlannerConfig,),
     ),
-    ("Planner node", "Besides, of the planner as a ROS node alone; read once, at the start.", (NodeSettings,)),
+    ("Planner node", "Additional parameters of the planner node; read once at start-up.", (NodeSettings,)),
     ("Robot nodes", "Of `robot_node`; read once, at the start.", (RobotSettings, BodySettings)),
     ("World", "Of `world_node`, which has the bodies of robots with `driver:=mujoco`.", (WorldSettings,)),
     ("Dashboard", "Of `dashboard_node`.", (DashboardSettings,)),

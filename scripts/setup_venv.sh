@@ -3,7 +3,7 @@
 # Brings the virtual environment up to date: packages from requirements/, compiled interfaces, a link to this checkout.
 # What has not changed is not done again: each step leaves a stamp named after the hash of all it depends on.
 #
-# usage: scripts/setup_venv.sh [--dev | --training | --mujoco | --vllm]     variables: VENV (.venv), ROS_DISTRO (jazzy), PYTHON (python3)
+# usage: scripts/setup_venv.sh [--dev | --mujoco | --vllm]     variables: VENV (.venv), ROS_DISTRO (jazzy), PYTHON (python3)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -37,8 +37,7 @@ warn_of_cuda() {
 
 [[ -f requirements/ros-$distro.txt ]] || fail "no requirements for ROS 2 '$distro'; set ROS_DISTRO=jazzy or kilted"
 groups=(runtime plots)
-if [[ ${1:-} == --dev || ${1:-} == --training ]]; then groups+=(dev); fi
-if [[ ${1:-} == --training ]]; then groups+=(training); fi
+if [[ ${1:-} == --dev ]]; then groups+=(dev); fi
 if [[ ${1:-} == --vllm ]]; then groups=(vllm plots dev "vllm-${VLLM_BUILD:-cpu}"); fi # scripts/setup_vllm.sh
 
 # A ROS installation that happens to be sourced must not leak into this one.

@@ -36,7 +36,7 @@ def test_fragments_become_a_section_by_kind_and_are_removed(changelog, project):
     assert changelog.gather(project, "2026-11-22") == 3
     log = (project / "CHANGELOG.md").read_text()
     assert log == (
-        "# Changelog\n\n## 0.3.0 (2026-11-22)\n\n"
+        "# Changelog\n\nUnreleased changes are in [changelog.d/](changelog.d/).\n\n## 0.3.0 (2026-11-22)\n\n"
         "### Added\n\n- First.\n- Last\n  of two lines.\n\n### Fixed\n\n- Fixed it.\n"
     )
     assert [path.name for path in (project / "changelog.d").iterdir()] == ["README.md"]
@@ -49,7 +49,7 @@ def test_a_later_section_stands_above_the_earlier_ones(changelog, project):
     write(project, a_removed="New.\n")
     changelog.gather(project, "2026-12-01")
     log = (project / "CHANGELOG.md").read_text()
-    assert log.count("# Changelog\n") == 1
+    assert log.count(changelog.TITLE) == 1
     assert re.findall(r"^## (\S+) ", log, re.MULTILINE) == ["0.4.0", "0.3.0"]
     assert "- New.\n\n## 0.3.0" in log
 

@@ -82,7 +82,7 @@ def sentences() -> set[tuple[str, str]]:
     said = {(words[1], "") for words in plans if not owns_model & set(words)}
     said |= {(words[2], "") for words in sends if words[2] != "..."}
     for path in ("README.md", "llm_planner/client.py"):
-        said |= set(re.findall(r'\.plan\("([^"]+)", scene="([^"]+)"\)', (ROOT / path).read_text(encoding="utf-8")))
+        said |= set(re.findall(r'\.plan\("([^"]+)", scene="([^"]+)"[,)]', (ROOT / path).read_text(encoding="utf-8")))
     return said
 
 

@@ -137,7 +137,6 @@ def test_no_package_has_two_versions(distribution):
         "plots",
         "sim",
         "dev",
-        "training",
         "constraints",
         *(f"{kind}-{distribution}" for kind in ("ros", "build", "constraints")),
     )
@@ -149,12 +148,7 @@ def test_no_package_has_two_versions(distribution):
 
 def _needs(requirement: Requirement) -> list[Requirement]:
     """Returns what an installed distribution requires on this machine, with the extras that were asked for."""
-    try:
-        needs = map(Requirement, importlib.metadata.requires(requirement.name) or ())
-    except importlib.metadata.PackageNotFoundError:
-        if f"{requirement}" in requirement_lines("training"):  # these are optional
-            return []
-        raise
+    needs = map(Requirement, importlib.metadata.requires(requirement.name) or ())
     extras = requirement.extras or {""}
     return [need for need in needs if not need.marker or any(need.marker.evaluate({"extra": e}) for e in extras)]
 
@@ -166,7 +160,7 @@ def test_transitive_dependencies_are_pinned_too():
     except importlib.metadata.PackageNotFoundError:
         pytest.skip("ROS 2 was not installed from wheels")
     distribution = "jazzy" if is_jazzy else "kilted"
-    ours = ("runtime", "plots", "sim", "dev", "training", f"ros-{distribution}", f"build-{distribution}")
+    ours = ("runtime", "plots", "sim", "dev", f"ros-{distribution}", f"build-{distribution}")
     constraints = requirement_lines("constraints", f"constraints-{distribution}")
     pinned = {canonicalize_name(Requirement(line).name) for line in [*requirement_lines(*ours), *constraints]}
     todo = [Requirement(line) for line in requirement_lines(*ours)]

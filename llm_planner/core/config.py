@@ -70,7 +70,7 @@ class EngineConfig:
     """The model and the memory it gets."""
 
     model: str = setting("planner-small", "A Hugging Face checkpoint directory, or the name of a bundled model.")
-    device: str = setting("auto", "auto, cpu, cuda or cuda:N; with replicas, one for each, with commas.")
+    device: str = setting("auto", "auto, cpu, cuda or cuda:N; with replicas, one for each, comma-separated.")
     dtype: str = setting(
         "auto", "Of weights and KV; auto goes by model and device.", one_of=("auto", "float32", "bfloat16", "float16")
     )
@@ -98,15 +98,15 @@ class EngineConfig:
     profile: str = setting(
         "auto",
         "Engine profile that time budgets count on: auto (measured on the first start, in seconds, and kept), a name, "
-        "a file, or estimate:HARDWARE/DEVICES/FRAMEWORK/MODEL; an empty text learns from the steps.",
+        "a file, or estimate:HARDWARE/DEVICES/FRAMEWORK/MODEL; an empty string learns from the steps.",
     )
     pipeline_stages: int = setting(
         1, "Backend vllm: workers with a share of the layers each, one per device.", minimum=1, maximum=256
     )
     nodes: str = setting(
         "",
-        "Backend vllm: addresses of the machines that hold the stages, with commas, this planner's first; the others "
-        "run `llm-planner cluster worker`. An empty text: this machine alone.",
+        "Backend vllm: addresses of the machines that hold the stages, comma-separated, this planner's first; the "
+        "others run `llm-planner cluster worker`. An empty string: this machine alone.",
     )
     nodes_port: int = setting(
         29510, "Backend vllm: TCP port at which nodes join; vLLM takes the next one.", minimum=1, maximum=65534
@@ -127,7 +127,7 @@ class EngineConfig:
         0.0, "Backend vllm: share of a GPU's memory that it may use; 0 takes vLLM's default.", minimum=0.0, maximum=1.0
     )
     quantization: str = setting(
-        "", "Backend vllm: quantization method of the weights; an empty text takes what the checkpoint says."
+        "", "Backend vllm: quantization method of the weights; an empty string takes what the checkpoint says."
     )
     kv_cache_dtype: str = setting("auto", "Backend vllm: type of the KV cache, e.g. fp8; auto takes the model's.")
     vllm_args: str = setting(
@@ -143,9 +143,9 @@ class OpenAIConfig:
 
     base_url: str = setting(
         "http://127.0.0.1:8000/v1",
-        "Address of an OpenAI-compatible server, up to /v1; with replicas, one for each, with commas.",
+        "Address of an OpenAI-compatible server, up to /v1; with replicas, one for each, comma-separated.",
     )
-    model: str = setting("", "Name of the model on that server; an empty text takes the only one that it serves.")
+    model: str = setting("", "Name of the model on that server; an empty string takes the only one that it serves.")
     api_key_variable: str = setting("OPENAI_API_KEY", "Environment variable that holds the API key, if there is one.")
     server: str = setting(
         "auto",
@@ -176,7 +176,7 @@ class PlannerConfig:
     )
     replicas: int = setting(
         1,
-        "Engine processes that share the goals; engine.device and openai.base_url may name one for each, with commas.",
+        "Engine processes that share the goals; engine.device and openai.base_url may name one each, comma-separated.",
         minimum=1,
         maximum=64,
     )
@@ -188,11 +188,11 @@ class PlannerConfig:
     openai: OpenAIConfig = field(default_factory=OpenAIConfig)
     length_predictor: str = setting(
         "auto",
-        "Directory of a length predictor; auto takes the model's own (MODEL-length), an empty text none.",
+        "Directory of a length predictor; auto takes the model's own (MODEL-length), an empty string none.",
     )
     min_confidence: float = setting(
         -1.0,
-        "How sure the model must be of each statement, 0 to 1; one below that, and all behind it, is not executed, and "
+        "How sure the model must be of each statement, 0 to 1; one below that, and all after it, is not executed, and "
         "the goal ends with NOT_UNDERSTOOD. -1 takes what the model's planner.json says, or 0.",
         minimum=-1.0,
         maximum=1.0,

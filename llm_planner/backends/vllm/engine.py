@@ -113,7 +113,7 @@ class EngineSettings:
         max_model_len: Most tokens of a sequence; -1 takes what the KV cache holds, at most what the model takes.
         tensor_parallel: Devices that share each layer.
         gpu_memory_utilization: Share of a GPU's memory; 0 takes vLLM's default.
-        quantization: Method; an empty text takes what the checkpoint says.
+        quantization: Method; an empty string takes what the checkpoint says.
         kv_cache_dtype: ``auto`` takes the model's.
         lookahead: What a step may add to the one token that it yields (``engine.lookahead.Lookahead``); ``auto`` adds
             nothing where vLLM keeps steps in flight instead.

@@ -29,7 +29,7 @@ KNOWN = {
     LEAVING: "the length, and the pacer no longer counts those whose last token is in flight",
 }
 EXPLAINED = 0.662
-"""Share of the variance of lengths that predictions explain: the bundled predictor's R2, docs/length_prediction.md."""
+"""Share of the variance of lengths that predictions explain: the R2 of an earlier bundled predictor."""
 SKEWS = (0.5, 1.0)
 CASES = (
     (Workload(128, 256, 256), 1.0),

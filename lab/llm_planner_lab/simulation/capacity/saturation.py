@@ -183,7 +183,7 @@ def share_within(requests: Sequence[RequestRecord], limit_s: float) -> float:
 
 
 def mean_utility(requests: Sequence[RequestRecord]) -> float:
-    """Returns the mean utility as a share of the most possible."""
+    """Returns the mean utility as a share of the most possible; unlike elsewhere, losses count as 0."""
     possible = math.fsum(r.time_utility.beta for r in requests)
     return math.fsum(max(0.0, r.utility) for r in requests) / possible if possible else 0.0
 

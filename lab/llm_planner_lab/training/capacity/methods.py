@@ -13,7 +13,7 @@ from llm_planner.prediction.throughput.table import Measurement
 from llm_planner_lab.training.capacity.kernel_fit import check_table, fit_kernel_model
 
 METHODS = ("kernel", "ala")
-HOW_TO_INSTALL = "the method ala needs xgboost; `make setup-training` installs it"
+HOW_TO_INSTALL = "the method ala needs xgboost; `make setup-dev` installs it"
 OnStep = Callable[[int, int], None]
 
 

@@ -14,7 +14,7 @@ _COUNTED_TOKENS = 300
 _TASK_TOKENS = 48  # the end of a prompt, where the task stands
 _ROUNDS = 300
 _OPTIONS = {"objective": "reg:squarederror", "max_depth": 6, "eta": 0.1, "subsample": 0.8, "nthread": 1}
-HOW_TO_INSTALL = "xgboost is not installed; `make setup-training` installs it"
+HOW_TO_INSTALL = "xgboost is not installed; `make setup-dev` installs it"
 
 
 def is_installed() -> bool:

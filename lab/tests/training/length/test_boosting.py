@@ -27,5 +27,5 @@ def test_trees_learn_from_counts_and_repeat_with_the_seed():
 
 def test_what_to_install_is_said(monkeypatch):
     monkeypatch.setattr(boosting, "is_installed", lambda: False)
-    with pytest.raises(PlannerError, match="make setup-training"):
+    with pytest.raises(PlannerError, match="make setup-dev"):
         boosted_lengths(examples(3, 0), examples(3, 0), seed=0)
