@@ -17,7 +17,6 @@ from typing import NoReturn, Protocol
 import rclpy
 import rclpy.utilities
 from rclpy.exceptions import InvalidParameterTypeException, NameValidationException, ParameterException
-from rclpy.executors import Executor
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.impl.rcutils_logger import RcutilsLogger
 from rclpy.signals import SignalHandlerOptions
@@ -34,6 +33,7 @@ RESTART_DELAY_S = 1.0
 MAX_RESTARTS, RESTARTS_PER_S = 3, 60.0
 """What has ended this often within this many seconds is not started again."""
 POLL_S = 0.5
+FLUSH_S, MAX_FLUSH_S = 0.2, 0.8
 
 
 class Restarts:
@@ -253,7 +253,9 @@ def _live(
     return CRASHED if has_crashed else 0 if node.failure is None else REFUSED
 
 
-def _flush(executor: Executor) -> None:
-    """Gives results and last words 0.2 s to leave."""
-    for _ in range(20):
+def _flush(executor: GuardedExecutor) -> None:
+    """Gives results and last words 0.2 s to leave, and up to 0.8 s as long as there is always something to do."""
+    begun_s, passed_s = time.monotonic(), 0.0
+    while passed_s < FLUSH_S or (passed_s < MAX_FLUSH_S and not executor.is_idle):
         executor.spin_once(timeout_sec=0.01)
+        passed_s = time.monotonic() - begun_s

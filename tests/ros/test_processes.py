@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+import uuid
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,11 @@ import rclpy
 
 import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode
+from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import ReportStatus
 from llm_planner.ros import process, qos
 from llm_planner.ros.composition import Composition, Fleet
+from llm_planner.ros.guarded_executor import GuardedExecutor
 from llm_planner.ros.process import CRASHED
 from llm_planner.srv import Instruct
 from tests.ros.nodes import Robot, Spinner, wait_until
@@ -73,6 +77,43 @@ def test_a_planner_process_plans_refuses_its_double_and_ends_at_a_signal(robot):
     assert planner.returncode == 0
     assert "Traceback" not in errors
     assert handle.result(TIMEOUT_S).error_code is ErrorCode.SHUTTING_DOWN
+
+
+def test_a_planner_that_is_stopped_tells_every_client(robot):
+    with start() as planner:
+        assert robot.client.wait_for_planner(TIMEOUT_S)
+        handles = [robot.client.ask(request_of(f"drone_{number}")) for number in range(20)]
+        for handle in handles:
+            next(iter(handle))
+        planner.terminate()
+        planner.communicate(timeout=STOP_S)
+    assert [handle.result(TIMEOUT_S).error_code for handle in handles] == [ErrorCode.SHUTTING_DOWN] * 20
+
+
+def request_of(robot_id):
+    return PlanRequest(
+        request_id=uuid.uuid4().hex,
+        client_id=robot_id,
+        robot_id=robot_id,
+        robot_model="tello",
+        instruction="do something",
+    )
+
+
+def test_an_end_takes_as_long_as_there_is_something_to_do_within_bounds(ros):
+    node, executor = rclpy.create_node("ending"), GuardedExecutor()
+    executor.add_node(node)
+    done = []
+    for number in range(50):
+        executor.create_task(lambda number=number: done.append(number) or executor.create_task(done.append, number))
+    process._flush(executor)
+    assert len(done) == 100
+    executor.create_task(busy := lambda: executor.create_task(busy))
+    begun_s = time.monotonic()
+    process._flush(executor)
+    assert time.monotonic() - begun_s >= process.MAX_FLUSH_S
+    executor.shutdown()
+    node.destroy_node()
 
 
 @pytest.mark.parametrize("parameter", ["temperature:=99.0", "scheduler.policy:=chance"])
