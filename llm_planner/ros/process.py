@@ -55,6 +55,10 @@ class Restarts:
         return status != 0 and not has_refused and not ends_too_often
 
 
+class CrashError(PlannerError):
+    """Why a node ends that was at work: to start it again may help."""
+
+
 class NodeProcess(Protocol):
     """What an rclpy node that runs as a process of its own must offer."""
 
@@ -120,7 +124,8 @@ def run(build: Callable[[], NodeProcess], arguments: Sequence[str] | None = None
     It ends without the clean-up of interpreter and libraries, which waits for threads, and takes a second of processor
     time in each process of a fleet that is stopped: on a busy machine many seconds.
 
-    Exit status: 0 after a signal, ``REFUSED`` if the node itself says why it cannot run, ``CRASHED`` if rclpy failed.
+    Exit status: 0 after a signal, ``REFUSED`` if the node itself says why it cannot run, ``CRASHED`` if rclpy failed,
+    or the node with a ``CrashError``.
     What a callback raises is logged, counted and passed over (``ros.guarded_executor``).
 
     Args:
@@ -134,7 +139,7 @@ def run_group(builds: Mapping[str, Callable[[], NodeProcess]], arguments: Sequen
     """Runs some nodes in this process until a signal, or until all have ended; then ends the process.
 
     Each has an executor and a thread of its own, so what one does delays the others by no more than the interpreter's
-    lock. One that refuses to run, or fails, ends alone; one whose rclpy fails is built again a second later, like a
+    lock. One that refuses to run, or fails, ends alone; one that crashes is built again a second later, like a
     process of ``composition.Fleet``.
 
     Exit status: 0 after a signal; ``REFUSED`` if all refused to run, else ``CRASHED``.
@@ -250,6 +255,7 @@ def _live(
         _flush(executor)
     node.close()
     executor.shutdown(timeout_sec=0.5)
+    has_crashed |= isinstance(node.failure, CrashError)
     return CRASHED if has_crashed else 0 if node.failure is None else REFUSED
 
 

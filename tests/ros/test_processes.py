@@ -357,6 +357,8 @@ class Robot(Node):
             time.sleep(600)
         if self.get_name() == "fails":
             self.failure = PlannerError(ErrorCode.DUPLICATE_NODE, "another robot")
+        if self.get_name() == "wears_out":
+            self.failure = process.CrashError(ErrorCode.ENGINE_FAILED, "no engine")
     def end_goals(self):
         say(self.get_name(), "stops")
     def close(self):
@@ -401,9 +403,9 @@ def group(tmp_path):
 
 
 def test_what_one_robot_of_a_process_does_ends_no_other(group):
-    shared = group("good", "refuses", "breaks", "fails", "crashes")
-    wait_until(lambda: shared.errors().count("crashes ended") == 1 + process.MAX_RESTARTS, TIMEOUT_S)
-    wait_until(lambda: shared.errors().count("breaks ended") == 1 + process.MAX_RESTARTS, TIMEOUT_S)
+    shared = group("good", "refuses", "breaks", "fails", "crashes", "wears_out")
+    for name in ("crashes", "breaks", "wears_out"):
+        wait_until(lambda name=name: shared.errors().count(f"{name} ended") == 1 + process.MAX_RESTARTS, TIMEOUT_S)
     num_up = shared.lines().count("good up")
     wait_until(lambda: shared.lines().count("good up") > num_up + 5, TIMEOUT_S)
     lines, errors = shared.lines(), shared.errors()
@@ -413,6 +415,7 @@ def test_what_one_robot_of_a_process_does_ends_no_other(group):
     assert lines.index("fails stops") < lines.index("fails ends")
     assert lines.count("crashes built") == lines.count("crashes ends") == 1 + process.MAX_RESTARTS
     assert "crashes ended with status 2; the others go on without it" in errors
+    assert "wears_out ended with status 2; the others go on without it" in errors
     shared.process.send_signal(signal.SIGTERM)
     assert shared.process.wait(TIMEOUT_S) == 0
     assert shared.lines().index("good stops") < shared.lines().index("good ends")
