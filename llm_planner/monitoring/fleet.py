@@ -59,14 +59,14 @@ class FleetState:
     wherever that is.
 
     Args:
-        max_measured: How many durations of segments are kept; None for all.
+        keeps_all: Whether all spans and durations of segments are kept, for a recording; else the last ones.
 
     Attributes:
         num_restarts: How often the planner was started again.
     """
 
-    def __init__(self, max_measured: int | None = MAX_MEASURED) -> None:
-        self.rows = RobotRows()
+    def __init__(self, *, keeps_all: bool = False) -> None:
+        self.rows = RobotRows(None) if keeps_all else RobotRows()
         self.journal = Journal()
         self.planner: PlannerView | None = None
         self.planner_received_s = -math.inf
@@ -77,7 +77,7 @@ class FleetState:
         self.num_broken = 0
         self.num_restarts = 0
         self._views: deque[PlannerView] = deque()
-        self._measured: deque[tuple[int, Measured]] = deque(maxlen=max_measured)
+        self._measured: deque[tuple[int, Measured]] = deque(maxlen=None if keeps_all else MAX_MEASURED)
         self._offset_s = math.inf
         self._skew_s = 0.0  # of the first planner's clock from that of the one which runs now
         self._next_number: int | None = None
