@@ -18,7 +18,7 @@ import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import ReportStatus
-from llm_planner.ros import process, qos
+from llm_planner.ros import process, qos, robot_group
 from llm_planner.ros.composition import Composition, Fleet
 from llm_planner.ros.guarded_executor import GuardedExecutor
 from llm_planner.ros.process import CRASHED
@@ -473,6 +473,18 @@ def test_a_robot_that_shares_a_process_and_cannot_start_is_named(tmp_path):
             assert robots.wait(TIMEOUT_S) == 0
         finally:
             robots.kill()
+
+
+def test_a_robot_that_is_built_again_does_not_begin_its_scenario_again(monkeypatch):
+    told, untold, built = {"scenario": "s.yaml"}, {"scenario": ""}, []
+
+    def build(name, *, parameter_overrides):
+        built.append((name, told | {each.name: each.value for each in parameter_overrides}))
+
+    monkeypatch.setattr(robot_group, "RobotNode", build)
+    monkeypatch.setattr(process, "run_group", lambda builds, _: [each() for each in 3 * [*builds.values()]])
+    robot_group.main(["drone_1", "drone_2", "--ros-args"])
+    assert built == [(name, parameters) for parameters in (told, untold, untold) for name in ("drone_1", "drone_2")]
 
 
 def test_commands_of_a_composition(tmp_path):
