@@ -36,7 +36,15 @@ class Board:
     def whole(self) -> tuple[int, str]:
         """Returns the number of the last document, and everything there is to show."""
         with self._lock:
-            return self._number, json.dumps(self._state.document(self._clock.now_s()), separators=(",", ":"))
+            now_s = self._clock.now_s()
+            self._state.forget(now_s)  # nobody may have looked until now
+            return self._number, json.dumps(self._state.document(now_s), separators=(",", ":"))
+
+    def rest(self) -> None:
+        """Notes that nobody looks: what comes meanwhile is in the next whole document, and is no news behind that."""
+        with self._lock:
+            self._state.forget(self._clock.now_s())
+            self._shown = self._state.revisions
 
     def news(self) -> tuple[int, str]:
         """Returns the next document: what has changed since the one before."""

@@ -59,14 +59,14 @@ class FleetState:
     wherever that is.
 
     Args:
-        max_measured: How many durations of segments are kept; None for all.
+        keeps_all: Whether all spans and durations of segments are kept, for a recording; else the last ones.
 
     Attributes:
         num_restarts: How often the planner was started again.
     """
 
-    def __init__(self, max_measured: int | None = MAX_MEASURED) -> None:
-        self.rows = RobotRows()
+    def __init__(self, *, keeps_all: bool = False) -> None:
+        self.rows = RobotRows(None) if keeps_all else RobotRows()
         self.journal = Journal()
         self.planner: PlannerView | None = None
         self.planner_received_s = -math.inf
@@ -77,7 +77,7 @@ class FleetState:
         self.num_broken = 0
         self.num_restarts = 0
         self._views: deque[PlannerView] = deque()
-        self._measured: deque[tuple[int, Measured]] = deque(maxlen=max_measured)
+        self._measured: deque[tuple[int, Measured]] = deque(maxlen=None if keeps_all else MAX_MEASURED)
         self._offset_s = math.inf
         self._skew_s = 0.0  # of the first planner's clock from that of the one which runs now
         self._next_number: int | None = None
@@ -173,24 +173,32 @@ class FleetState:
         """Messages that did not come, by their numbers."""
         return self.num_lost_events + sum(robot.num_lost for robot in self.robots.values())
 
+    @property
+    def revisions(self) -> dict[str, int]:
+        """How far a document that is made now goes: ``document`` tells what came since."""
+        return {"rows": self.rows.revision, "log": self.journal.revision, "other": self._revision}
+
     def planner_now_s(self, now_s: float) -> float:
         """Returns what the planner's clock shows now, as far as known."""
         return now_s if math.isinf(self._offset_s) else now_s - self._offset_s
 
     def forget(self, now_s: float) -> None:
-        """Drops what is too old to be shown. Call it regularly while no client looks; ``document`` does so itself."""
+        """Drops what is too old to be shown, and says nothing. Call it regularly while no client looks."""
         self.rows.forget(self.planner_now_s(now_s) - WINDOW_S)
+        for name in self._gone(now_s):
+            del self.robots[name]
 
     def document(self, now_s: float, since: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Returns the fleet as JSON: whole, or only what changed since the ``revisions`` of an earlier document."""
         since = since or {}
+        for name in self._gone(now_s):
+            self._note(now_s, "warn", f"silent for {GONE_S:g} s: taken off the map", name)
         self.forget(now_s)
-        self._forget_robots(now_s)
         view = self.planner
         silent_s = now_s - self.planner_received_s
         return {
             "now_s": round(self.planner_now_s(now_s), 3),
-            "revisions": {"rows": self.rows.revision, "log": self.journal.revision, "other": self._revision},
+            "revisions": self.revisions,
             "is_whole": not since,
             "planner": None if view is None else _head(view, max(0.0, silent_s)),
             "rates": _plain(self._rates()),
@@ -202,7 +210,11 @@ class FleetState:
                 if dialogue.revision > since.get("other", -1)
             },
             "spans": [_span(span) for span in self.rows.changed(since.get("rows", -1))],
-            "measured": [_plain(asdict(m)) for revision, m in self._measured if revision > since.get("other", -1)],
+            "measured": [
+                {"number": revision, **_plain(asdict(m))}
+                for revision, m in self._measured
+                if revision > since.get("other", -1)
+            ],
             "alerts": [asdict(alert) for alert in self.alerts(now_s)],
             "log": [entry.as_json(self.planner_now_s(now_s)) for entry in self.journal.since(since.get("log", -1))],
             "ended": dict(self.ended),
@@ -217,10 +229,8 @@ class FleetState:
         found += [Alert("bad", "acts by reflex", robot) for robot in self._reflexes()]
         return sorted(found, key=lambda alert: alert.level != "bad")
 
-    def _forget_robots(self, now_s: float) -> None:
-        for name in [name for name, robot in self.robots.items() if now_s - robot.received_s > GONE_S]:
-            del self.robots[name]
-            self._note(now_s, "warn", f"silent for {GONE_S:g} s: taken off the map", name)
+    def _gone(self, now_s: float) -> list[str]:
+        return [name for name, robot in self.robots.items() if now_s - robot.received_s > GONE_S]
 
     def _reflexes(self) -> Iterator[str]:
         return (name for name, robot in self.robots.items() if robot.view.is_in_reflex)

@@ -56,7 +56,7 @@ class PlannerMetrics:
         )
 
     def count(self, result: PlanResult) -> None:
-        """Adds a goal that ended; one that the server ended itself has no counts of tokens (docs/metrics.md)."""
+        """Adds a goal that ended; one that the server ended itself knows few of its figures (docs/metrics.md)."""
         metrics, name = result.metrics, self._model
         self._ended.labels(name, result.error_code.name).inc()
         if metrics.num_prompt_tokens:
@@ -68,6 +68,7 @@ class PlannerMetrics:
         self._suspensions.labels(name).inc(metrics.num_suspensions)
         if metrics.response_time_s is not None:
             self._first.labels(name).observe(metrics.response_time_s)
+        if metrics.waiting_time_s:  # none: the server ended the goal itself, and knows neither
             self._waiting.labels(name).observe(metrics.waiting_time_s)
             self._moving.labels(name).observe(metrics.execution_time_s)
         if metrics.plan_time_s is not None:

@@ -79,9 +79,14 @@ class _Goal:
 
 
 class RobotRows:
-    """Spans by robot. Feed it the lines of ``simulation.recording`` in the order in which they came."""
+    """Spans by robot. Feed it the lines of ``simulation.recording`` in the order in which they came.
 
-    def __init__(self) -> None:
+    Args:
+        max_spans: How many are kept, the last ones; None for all.
+    """
+
+    def __init__(self, max_spans: int | None = MAX_SPANS) -> None:
+        self._max_spans = max_spans
         self._spans: dict[int, RowSpan] = {}
         self._goals: dict[str, _Goal] = {}
         self._reflexes: dict[str, RowSpan] = {}
@@ -145,10 +150,11 @@ class RobotRows:
 
     def interrupt(self) -> None:
         """Ends all goals, because their planner has gone: what is open ends where it was last known to be at work."""
-        for span in self._spans.values():
-            if span.end_s is None and span.kind is not RowKind.REFLEX:
-                span.is_interrupted = True
-                self._close(span, self._alive_s)
+        for goal in self._goals.values():
+            for span in (goal.suspension, goal.waiting, goal.execution):
+                if span is not None:
+                    span.is_interrupted = True
+                    self._close(span, self._alive_s)
         self._goals.clear()
         self._num_segments = 0
 
@@ -243,7 +249,7 @@ class RobotRows:
             revision=self.revision,
         )
         self._spans[span.number] = span
-        if len(self._spans) > MAX_SPANS:
+        if self._max_spans is not None and len(self._spans) > self._max_spans:
             del self._spans[next(iter(self._spans))]
         return span
 

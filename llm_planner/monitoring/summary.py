@@ -56,7 +56,7 @@ def summarize(recording: Recording) -> Summary:
     Raises:
         PlannerError: INVALID_CONFIG if it is none.
     """
-    state, first_s, last_s = FleetState(max_measured=None), None, 0.0
+    state, first_s, last_s = FleetState(keeps_all=True), None, 0.0
     for message in recording.messages():
         first_s = message.at_s if first_s is None else first_s
         last_s = message.at_s

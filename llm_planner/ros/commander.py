@@ -67,6 +67,7 @@ class Commander:
         self._seen_at_s: dict[str, float] = {}  # node -> when the ROS graph last knew it
         self._asked: dict[str, str] = {}  # tag of an instruction -> robot
         self._outcomes: dict[str, msgs.PlanOutcome] = {}
+        self._earlier: dict[str, list[msgs.SegmentOutcome]] = {}  # by tag, of plans that asked for a new one
         self._outcome_came = threading.Condition()
         self._status: msgs.PlannerStatus | None = None
         self._status_at_s = self._clock.now_s()
@@ -170,7 +171,9 @@ class Commander:
         return stop_robot(self._node, robot, self._stops[robot], reason, timeout_s)
 
     def outcome(self, tag: str, timeout_s: float) -> msgs.PlanOutcome | None:
-        """Waits for the outcome with this tag and returns it, once; None after ``timeout_s``.
+        """Waits for the last outcome with this tag and returns it, once; None after ``timeout_s``.
+
+        It has the segments of all plans that the instruction took.
 
         Raises:
             PlannerError: SERVER_UNREACHABLE if the robot leaves the ROS graph meanwhile: no outcome will come.
@@ -188,12 +191,23 @@ class Commander:
 
     def _on_outcome(self, outcome: msgs.PlanOutcome) -> None:
         with self._outcome_came:
+            segments = [*self._earlier.pop(outcome.tag, ()), *outcome.segments]
+            if _goes_on(outcome):
+                self._earlier[outcome.tag] = segments
+                return
+            outcome.segments = segments
             self._outcomes[outcome.tag] = outcome
             self._outcome_came.notify_all()
 
     def _on_status(self, status: msgs.PlannerStatus) -> None:
         self._status, self._status_at_s = status, self._clock.now_s()
         self._changed.set()
+
+
+def _goes_on(outcome: msgs.PlanOutcome) -> bool:
+    """Returns whether the plan asked for a new one, of which another outcome will tell."""
+    is_done = outcome.error_code == ErrorCode.NONE and bool(outcome.segments)
+    return is_done and not outcome.segments[-1].segment.is_last
 
 
 def planner_of(

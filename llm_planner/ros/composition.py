@@ -27,6 +27,8 @@ PLANNER = "planner"
 DEFAULT_PLANNER = f"/{PLANNER}"
 WORLD = "world"  # the process that owns the bodies of all robots
 POLL_S = 0.05
+MIN_SCALE, MAX_SCALE = 0.01, 1000.0  # as robots' nodes take them
+GIVE_SCALE = f"give a number from {MIN_SCALE:g} to {MAX_SCALE:g}"
 DASHBOARD, RECORDER = "dashboard", "recorder"
 OBSERVERS = frozenset({DASHBOARD, RECORDER})
 """Processes that only look: the fleet goes on without them."""
@@ -88,7 +90,8 @@ class Composition:
             has one of its own.
 
     Raises:
-        PlannerError: INVALID_CONFIG for more Tellos than drones, one Tello twice, or a real one not in real time.
+        PlannerError: INVALID_CONFIG for a time scale that no robot takes, more Tellos than drones, one Tello twice, or
+            a real one not in real time.
     """
 
     drones: int = 3
@@ -107,6 +110,8 @@ class Composition:
     robots_per_process: int = 1
 
     def __post_init__(self) -> None:
+        if not MIN_SCALE <= self.time_scale <= MAX_SCALE:
+            raise PlannerError(ErrorCode.INVALID_CONFIG, f"time_scale is {self.time_scale:g}; {GIVE_SCALE}")
         if len(self.tellos) > self.drones:
             counts = f"{counted(len(self.tellos), 'Tello')} for {counted(self.drones, 'drone')}"
             hint = f"fly them with --drones {len(self.tellos)}, or name fewer with --emulate or --tello"

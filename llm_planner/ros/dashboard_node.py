@@ -87,9 +87,8 @@ class DashboardNode(Node):
         self._listener.watch(is_watched)
         if is_watched:
             self._hub.publish(*self._board.news())
-            return
-        with self._board.changing() as (state, now_s):
-            state.forget(now_s)
+        else:
+            self._board.rest()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

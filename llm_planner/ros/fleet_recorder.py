@@ -28,7 +28,7 @@ class FleetRecorder:
 
     Args:
         node: Spun by the caller.
-        planner: Full name of the planner node.
+        planner: Name of the planner node.
         recorder: Receives the messages.
         on_message: Receives how many messages were written so far.
 
@@ -44,7 +44,7 @@ class FleetRecorder:
         on_message: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._node = node
-        self._planner = planner.rstrip("/")
+        self._planner = node.resolve_topic_name(planner.rstrip("/"))
         self._recorder = recorder
         self._on_message = on_message
         namespace = self._planner.rpartition("/")[0]

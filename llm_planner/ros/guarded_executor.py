@@ -45,6 +45,7 @@ class GuardedExecutor(SingleThreadedExecutor):
     def __init__(self) -> None:
         super().__init__()
         self._num_failures = 0  # in a row, outside of callbacks
+        self._has_waited_in_vain = False
 
     def spin_once(self, timeout_sec: float | None = None) -> None:
         """Waits for one callback, and makes it."""
@@ -60,6 +61,19 @@ class GuardedExecutor(SingleThreadedExecutor):
                 note_error(node, error)
         else:
             self._num_failures = 0
+
+    def wait_for_ready_callbacks(self, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 (rclpy's)
+        """Returns what is to be done next; raises as rclpy does if that is nothing."""
+        self._has_waited_in_vain = True
+        ready: Any = super().wait_for_ready_callbacks(*arguments, **options)
+        self._has_waited_in_vain = False
+        return ready
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the last wait ended without anything to do, and no callback before it left something behind."""
+        with self._tasks_lock:
+            return self._has_waited_in_vain and all(task.done() for task, *_ in self._tasks)
 
     def _make_handler(self, entity: Any, node: Node, take_from_wait_list: Callable[[Any], Work | None]) -> Task:  # noqa: ANN401 (rclpy's)
         """Returns the task that does what an entity is ready for.

@@ -16,7 +16,7 @@ from rclpy.node import Node
 from rclpy.utilities import get_rmw_implementation_identifier
 from std_msgs.msg import String
 
-from llm_planner.ros.graph import robot_nodes
+from llm_planner.ros.graph import published, robot_nodes
 
 TIMEOUT_S = 8.0
 PERIOD_S = 0.05
@@ -38,7 +38,7 @@ def measure() -> dict[str, Any]:
             partner.stdout.readline()  # it listens: a slow start is no fault of the transport
             trips_ms = _trips_ms(node, topic)
             _spin(node, began_s + DISCOVERY_S)
-            planners = [n for n, types in node.get_topic_names_and_types() if PLANNER_TYPE in types]
+            planners = published(node, PLANNER_TYPE)
             robots = sorted(robot_nodes(node))
         finally:
             partner.kill()

@@ -385,8 +385,10 @@ class Missions:
             mission.world = self._robot.snapshot().to_json()
         robot_id, model = self._client.robot_id, self._model.name
         outcome = mission.outcome(robot_id=robot_id, robot_model=model, now=self._stamp())
-        self._publish(outcome)
         goes_on = self._wants_replan(mission) and self._ask_again(mission)
+        if goes_on:
+            outcome.segments[-1].segment.is_last = False
+        self._publish(outcome)
         if mission.follower is not None:
             mission.follower.note_outcome(outcome, is_last=not goes_on)
 

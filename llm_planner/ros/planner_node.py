@@ -50,7 +50,7 @@ class PlannerNode(LifecycleNode):
         name: Node name; the interfaces live below it (``/planner/plan_task``).
 
     Attributes:
-        failure: Why the node must end itself (loading failed, duplicate name); None while all is well.
+        failure: Why the node must end itself (loading failed, duplicate name, no engine left); None while all is well.
     """
 
     def __init__(
@@ -218,6 +218,8 @@ class PlannerNode(LifecycleNode):
             if self._action is not None:
                 self._action.end(goal.request.request_id, gone)
         self._book.forget(now_s)
+        if self._server is not None and (error := self._server.status.error) is not None:
+            self.failure = process.CrashError(error.code, error.message)
         self._publish_status()
 
     @property

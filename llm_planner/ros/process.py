@@ -17,7 +17,6 @@ from typing import NoReturn, Protocol
 import rclpy
 import rclpy.utilities
 from rclpy.exceptions import InvalidParameterTypeException, NameValidationException, ParameterException
-from rclpy.executors import Executor
 from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.impl.rcutils_logger import RcutilsLogger
 from rclpy.signals import SignalHandlerOptions
@@ -34,6 +33,7 @@ RESTART_DELAY_S = 1.0
 MAX_RESTARTS, RESTARTS_PER_S = 3, 60.0
 """What has ended this often within this many seconds is not started again."""
 POLL_S = 0.5
+FLUSH_S, MAX_FLUSH_S = 0.2, 0.8
 
 
 class Restarts:
@@ -53,6 +53,10 @@ class Restarts:
         has_refused = status == REFUSED and len(self._ends_s) == 1
         ends_too_often = len(self._ends_s) > MAX_RESTARTS and now_s - self._ends_s[0] < RESTARTS_PER_S
         return status != 0 and not has_refused and not ends_too_often
+
+
+class CrashError(PlannerError):
+    """Why a node ends that was at work: to start it again may help."""
 
 
 class NodeProcess(Protocol):
@@ -120,7 +124,8 @@ def run(build: Callable[[], NodeProcess], arguments: Sequence[str] | None = None
     It ends without the clean-up of interpreter and libraries, which waits for threads, and takes a second of processor
     time in each process of a fleet that is stopped: on a busy machine many seconds.
 
-    Exit status: 0 after a signal, ``REFUSED`` if the node itself says why it cannot run, ``CRASHED`` if rclpy failed.
+    Exit status: 0 after a signal, ``REFUSED`` if the node itself says why it cannot run, ``CRASHED`` if rclpy failed,
+    or the node with a ``CrashError``.
     What a callback raises is logged, counted and passed over (``ros.guarded_executor``).
 
     Args:
@@ -134,7 +139,7 @@ def run_group(builds: Mapping[str, Callable[[], NodeProcess]], arguments: Sequen
     """Runs some nodes in this process until a signal, or until all have ended; then ends the process.
 
     Each has an executor and a thread of its own, so what one does delays the others by no more than the interpreter's
-    lock. One that refuses to run, or fails, ends alone; one whose rclpy fails is built again a second later, like a
+    lock. One that refuses to run, or fails, ends alone; one that crashes is built again a second later, like a
     process of ``composition.Fleet``.
 
     Exit status: 0 after a signal; ``REFUSED`` if all refused to run, else ``CRASHED``.
@@ -250,10 +255,13 @@ def _live(
         _flush(executor)
     node.close()
     executor.shutdown(timeout_sec=0.5)
+    has_crashed |= isinstance(node.failure, CrashError)
     return CRASHED if has_crashed else 0 if node.failure is None else REFUSED
 
 
-def _flush(executor: Executor) -> None:
-    """Gives results and last words 0.2 s to leave."""
-    for _ in range(20):
+def _flush(executor: GuardedExecutor) -> None:
+    """Gives results and last words 0.2 s to leave, and up to 0.8 s as long as there is always something to do."""
+    begun_s, passed_s = time.monotonic(), 0.0
+    while passed_s < FLUSH_S or (passed_s < MAX_FLUSH_S and not executor.is_idle):
         executor.spin_once(timeout_sec=0.01)
+        passed_s = time.monotonic() - begun_s

@@ -8,9 +8,11 @@ processor time. For robots without a driver only: what hangs or crashes inside a
 ROS takes ``drone_1:`` for ``/drone_1``, so robots in a namespace have a process each.
 """
 
-import functools
 import sys
 from collections.abc import Callable, Sequence
+from itertools import chain, repeat
+
+from rclpy.parameter import Parameter
 
 from llm_planner.ros import process
 from llm_planner.ros.robot_node import RobotNode
@@ -20,8 +22,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the robots that the command line names before ``--ros-args``; returns the exit status."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     names = words[: words.index("--ros-args")] if "--ros-args" in words else words
-    builds: dict[str, Callable[[], process.NodeProcess]] = {name: functools.partial(RobotNode, name) for name in names}
-    return process.run_group(builds, words[len(names) :])
+    return process.run_group({name: _builder(name) for name in names}, words[len(names) :])
+
+
+def _builder(name: str) -> Callable[[], process.NodeProcess]:
+    """Returns what builds a robot: without its scenario from the second time on, for that would begin again."""
+    overrides = chain([[]], repeat([Parameter("scenario", value="")]))
+    return lambda: RobotNode(name, parameter_overrides=next(overrides))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from action_msgs.msg import GoalStatus
 from action_msgs.srv import CancelGoal
 from rclpy.node import Node
 
@@ -24,7 +25,9 @@ from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.guard import Guard
 
 ACTION = "/joint_trajectory_controller/follow_joint_trajectory"  # an absolute name in Neuromeka's driver
-SUCCESSFUL = 0  # control_msgs/FollowJointTrajectory
+SUCCESSFUL = 0  # control_msgs/FollowJointTrajectory; also of a goal that was cancelled or aborted without a word
+ENDINGS = {GoalStatus.STATUS_SUCCEEDED: "", GoalStatus.STATUS_CANCELED: "another client cancelled the motion"}
+ABORTED = "the arm's driver aborted the motion; see its log"
 CANCELS = 0  # action_msgs/CancelGoal: ERROR_NONE
 EARLIER = "the arm's driver has not yet confirmed that it ends what it was told earlier; try again"
 REPEAT_S = 0.5  # between requests to cancel that are not answered
@@ -148,11 +151,14 @@ class TrajectoryPort:
             self._end(number, "the arm's driver refuses the motion")
         else:
             ended = handle.get_result_async()
-            ended.add_done_callback(lambda future: self._post(lambda: self._finished(number, future.result().result)))
+            ended.add_done_callback(lambda future: self._post(lambda: self._finished(number, future.result())))
 
-    def _finished(self, number: int, result: Any) -> None:  # noqa: ANN401 (rclpy)
-        is_success = result.error_code == SUCCESSFUL
-        self._end(number, "" if is_success else result.error_string or f"error code {result.error_code}")
+    def _finished(self, number: int, response: Any) -> None:  # noqa: ANN401 (rclpy)
+        result = response.result
+        if result.error_code != SUCCESSFUL:
+            self._end(number, result.error_string or f"error code {result.error_code}")
+        else:
+            self._end(number, ENDINGS.get(response.status, ABORTED))
 
     def _cancel(self) -> None:
         """Asks for all goals to be cancelled, if there is who can be asked."""

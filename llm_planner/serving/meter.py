@@ -28,10 +28,15 @@ class Totals:
     decision_s: float = 0.0
 
 
-def merged_totals(totals: Sequence[Totals]) -> Totals:
-    """Returns the sums of several loops, but the mean of the time in which they were busy."""
+def summed(totals: Sequence[Totals]) -> Totals:
+    """Returns what some loops have done one after the other."""
     sums = [sum(column) for column in zip(*map(astuple, totals), strict=True)]
-    merged = Totals(**dict(zip((field.name for field in fields(Totals)), sums, strict=True)))
+    return Totals(**dict(zip((field.name for field in fields(Totals)), sums, strict=True)))
+
+
+def merged_totals(totals: Sequence[Totals]) -> Totals:
+    """Returns the sums of several loops at a time, but the mean of the time in which they were busy."""
+    merged = summed(totals)
     return replace(merged, busy_s=merged.busy_s / len(totals))
 
 

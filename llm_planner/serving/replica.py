@@ -16,6 +16,7 @@ from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.goal_record import GoalRecord
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.messages import Admitted, Cancel, Heartbeat, Look, LoopMessage, Report, Snapshot
+from llm_planner.serving.meter import Totals, summed
 from llm_planner.serving.quarantine import Quarantine
 from llm_planner.serving.view import LoopStatus, LoopView
 
@@ -77,7 +78,7 @@ class Replica:
         error: Why it has given up; None while it has not.
         num_restarts: How often its process was replaced.
         loop_status: The last word of its loop; None before the first.
-        view: The last answer to ``look``; None before the first.
+        view: The last answer to ``look``, whose totals include what earlier processes did; None before the first.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class Replica:
         self.num_restarts = 0
         self.loop_status: LoopStatus | None = None
         self.view: LoopView | None = None
+        self._earlier = Totals()  # of the processes before, as far as they have told
 
     # --- What the owner calls
 
@@ -201,7 +203,9 @@ class Replica:
                         self.quarantine.process_is_ready(now_s)
                         self._owner.on_change(self)
                 case Snapshot(view):
-                    self.view, self._is_looking = view or self.view, False
+                    self._is_looking = False
+                    if view is not None:
+                        self.view = replace(view, totals=summed([self._earlier, view.totals]))
                 case Admitted(request_id):
                     self._book.admit(request_id)
                 case event:
@@ -254,6 +258,8 @@ class Replica:
             with self._lock:
                 self.is_ready = False
                 self._link, self._is_looking = None, False
+                if self.view is not None:
+                    self._earlier = self.view.totals
         if self._is_closing.is_set():
             return
         if link.error is not None and self.num_restarts == 0:

@@ -230,13 +230,14 @@ def test_up_refuses_a_directory_of_models_that_is_not_there(tmp_path):
     [
         (["--emulate", "2", "--drones", "1"], "--drones 2"),
         (["--tello", "192.168.10.1", "--emulate", "1"], "--tello and --emulate"),
+        (["--time-scale", "2000"], "time_scale is 2000; give a number from 0.01 to 1000"),
         (
             ["--tello", "192.168.10.1", "--tello", "notanip"],
             "--tello: Expected 4 octets in 'notanip'; give one such as",
         ),
     ],
 )
-def test_up_refuses_tellos_that_would_not_fly(arguments, said, monkeypatch):
+def test_up_refuses_what_no_robot_takes(arguments, said, monkeypatch):
     monkeypatch.setattr("llm_planner.ros.composition.Fleet", lambda *_, **__: 1 / 0)
     result = runner.invoke(app, ["up", *arguments])
     assert isinstance(result.exception, PlannerError)

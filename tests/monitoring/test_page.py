@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page's files without a browser: its colours can be read, and its texts are put where they belong."""
 
+import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -61,3 +64,28 @@ def test_no_text_is_faded():
 def test_colours_are_named_in_one_place(path: Path):
     text = re.sub(r":root \{.*?\}", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert re.findall(r"#[0-9a-fA-F]{3,8}\b(?=[;\"'])", text) == []
+
+
+TAKE = """
+const { take, store } = await import(process.argv[2]);
+JSON.parse(process.argv[3]).forEach(take);
+console.log(JSON.stringify([store.log, store.measured].map((list) => list.map((entry) => entry.number))));
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is missing")
+def test_what_comes_twice_is_kept_once(tmp_path):
+    """A whole document has what came since the last news, and the next news has it too."""
+    shutil.copy(STATIC / "store.js", tmp_path / "store.mjs")
+    (tmp_path / "take.mjs").write_text(TAKE, encoding="utf-8")
+
+    def document(*numbers, is_whole=False):
+        entries = [{"number": number, "age_s": 0.0} for number in numbers]
+        empty = {"spans": [], "robots": [], "dialogues": {}, "rates": None, "now_s": 1.0}
+        return {**empty, "is_whole": is_whole, "log": entries, "measured": entries}
+
+    documents = [document(3, 5, is_whole=True), document(5, 6), document(), document(7), document(2, is_whole=True)]
+    for end, kept in ((4, [3, 5, 6, 7]), (5, [2])):
+        command = ["node", tmp_path / "take.mjs", tmp_path / "store.mjs", json.dumps(documents[:end])]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        assert json.loads(done.stdout) == [kept, kept]

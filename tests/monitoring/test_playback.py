@@ -17,7 +17,7 @@ from llm_planner.monitoring.board import Board
 from llm_planner.monitoring.playback import TEXT, Recording
 from llm_planner.monitoring.player import play
 from llm_planner.monitoring.recorder import McapRecorder
-from llm_planner.monitoring.rows import RowKind
+from llm_planner.monitoring.rows import MAX_SPANS, RowKind
 from llm_planner.monitoring.summary import summarize
 from tests.cli.test_top_screen import make_goal, make_view
 from tests.monitoring.test_robot_view import make_view as make_robot
@@ -92,6 +92,14 @@ def test_what_was_before_a_restart_of_the_planner_counts_too(path, began_s):
     assert (robot.num_segments, robot.execution_s) == (2, pytest.approx(4.8))
     moved = [(span.start_s, span.end_s) for span in summary.spans if span.kind is RowKind.EXECUTION]
     assert moved == [pytest.approx((0.6, 3.0)), pytest.approx((100.6, 103.0))]
+
+
+def test_all_of_a_long_recording_counts(path):
+    num_starts = MAX_SPANS // 4
+    record(path, every=1000, num_starts=num_starts)
+    summary = summarize(Recording(path))
+    assert len(summary.spans) > MAX_SPANS
+    assert summary.robots["drone_1"].num_segments == num_starts
 
 
 def test_other_readers_find_profile_schemas_and_an_index(path):

@@ -65,3 +65,16 @@ def test_results_are_counted_by_code_and_distributed():
     assert shown["llm_planner:time_to_first_segment_seconds_bucket{0.2}"] == 0
     assert shown["vllm:request_prompt_tokens_sum"] == 100
     assert all(math.isfinite(value) for value in shown.values())
+
+
+def test_a_goal_that_the_server_ended_itself_is_in_no_histogram_of_what_it_does_not_know():
+    metrics = PlannerMetrics("small")
+    known = PlanMetrics(response_time_s=0.3, waiting_time_s=0.4, execution_time_s=6.0, num_prompt_tokens=100)
+    metrics.count(PlanResult(request_id="a", metrics=known))
+    unknown = PlanMetrics(response_time_s=0.3, time_utility=0.0)
+    metrics.count(PlanResult(request_id="b", error_code=ErrorCode.SUPERSEDED, error_msg="a newer one", metrics=unknown))
+    shown = scrape(metrics)
+    assert shown["llm_planner:time_to_first_segment_seconds_count"] == 2
+    for name, seconds in (("waiting", 0.4), ("execution", 6.0)):
+        assert shown[f"llm_planner:robot_{name}_seconds_count"] == 1
+        assert shown[f"llm_planner:robot_{name}_seconds_sum"] == seconds

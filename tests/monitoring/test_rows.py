@@ -163,8 +163,8 @@ def test_whatever_comes_no_bar_ends_before_it_begins_and_ended_goals_leave_none_
     assert not open_kinds
 
 
-def test_a_flood_of_reflexes_fills_no_memory(rows, monkeypatch):
-    monkeypatch.setattr("llm_planner.monitoring.rows.MAX_SPANS", 10)
+def test_a_flood_of_reflexes_fills_no_memory():
+    rows = RobotRows(max_spans=10)
     for number in range(100):
         rows.reflex(f"robot {number}", float(number), "mb(50);", is_over=False)
     assert [span.robot_id for span in rows.spans] == [f"robot {number}" for number in range(90, 100)]

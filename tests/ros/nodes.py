@@ -53,7 +53,7 @@ class ScriptedServer:
         self._engine = ThreadPoolExecutor(1)
         self.requests, self.segments, self.reports, self.ended = {}, {}, [], {}
         self.is_closed, self.seen = False, []
-        self.num_looks, self.view = 0, None
+        self.num_looks, self.view, self.error = 0, None, None
 
     def start(self):
         pass
@@ -122,7 +122,10 @@ class ScriptedServer:
 
     @property
     def status(self):
-        return ServerStatus(is_ready=True, num_restarts=0, request_ids=tuple(self.requests), loop=None, view=self.view)
+        request_ids, is_ready = tuple(self.requests), self.error is None
+        return ServerStatus(
+            is_ready=is_ready, num_restarts=0, request_ids=request_ids, loop=None, view=self.view, error=self.error
+        )
 
     def close(self):
         self.is_closed = True

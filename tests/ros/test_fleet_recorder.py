@@ -22,6 +22,7 @@ from llm_planner.monitoring.recorder import McapRecorder
 from llm_planner.monitoring.summary import summarize
 from llm_planner.ros.fleet_recorder import FleetRecorder
 from llm_planner.ros.message_definitions import SEPARATOR, definition, message_class
+from llm_planner.ros.planner_node import STATUS_PERIOD_S
 from tests.ros.nodes import Spinner, wait_until
 from tests.ros.test_live_view import Counting
 from tests.ros.test_robot_node import CHAIR, start_operator  # noqa: F401 -- a fixture
@@ -42,7 +43,7 @@ def start_recorder(ros):
         node, file = rclpy.create_node(f"recorder_{len(started)}"), McapRecorder(path)
         started.append((node, file, Spinner(node)))
         recorder = FleetRecorder(node, planner, file)
-        wait_until(lambda: f"{planner}/goal_events" in recorder.topics)
+        wait_until(lambda: f"/{planner.lstrip('/')}/goal_events" in recorder.topics)
         return recorder
 
     def stop():
@@ -82,6 +83,15 @@ def test_a_flight_is_recorded_and_summed_up(start_planner, start_operator, start
     assert json.loads(result.stdout)["ended"] == {"NONE": 1}
     assert path.with_suffix(".png").stat().st_size > 10_000
     assert "taped_1" in CliRunner().invoke(app, ["replay", str(path)]).stdout
+
+
+def test_a_planner_may_be_named_without_the_leading_slash(start_planner, start_recorder, path):
+    start_planner("bare_tape")
+    start, stop = start_recorder
+    start(path, "bare_tape")
+    time.sleep(2.0 * STATUS_PERIOD_S)
+    stop()
+    assert "/bare_tape/status" in summarize(Recording(path)).counts
 
 
 def offered_qos(path):

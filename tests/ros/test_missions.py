@@ -309,6 +309,20 @@ def test_an_emergency_whose_plan_cannot_be_gone_on_with_is_left_to_the_reflex_on
     assert [s.status for s in outcome.segments] == [status]
 
 
+def test_the_outcome_of_a_plan_that_asks_for_a_new_one_says_that_another_follows(robot):
+    robot.instruct()
+    for texts in (["mb(20);", "rp();"], ["mf(20);"]):
+        goal_id = robot.begun[-1]
+        robot.spin()
+        robot.feed(goal_id, messages(goal_id, *texts))
+        robot.run(10.0)
+        robot.spin()
+        robot.end(goal_id, ErrorCode.NONE, [make_segment(index, text) for index, text in enumerate(texts)])
+        robot.spin()
+    assert [outcome.goal_id for outcome in robot.outcomes] == robot.begun
+    assert [[s.segment.is_last for s in outcome.segments] for outcome in robot.outcomes] == [[False, False], [True]]
+
+
 def test_a_plan_that_is_only_shown_moves_nothing_if_it_is_closed_in_time(robot):
     goal_id = robot.instruct(plan_only=True)
     robot.spin()

@@ -23,11 +23,12 @@ from rosgraph_msgs.msg import Clock
 
 import llm_planner.msg as msgs
 from llm_planner.core.config import PlannerConfig
-from llm_planner.core.errors import ErrorCode
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanResult
 from llm_planner.ros import diagnostics, qos
 from llm_planner.ros.guarded_executor import GuardedExecutor, note_error, num_callback_errors
 from llm_planner.ros.planner_node import STATUS_PERIOD_S
+from llm_planner.ros.process import CrashError
 from llm_planner.serving.events import Finished
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.server import ServerStatus
@@ -103,6 +104,14 @@ def test_a_manager_leads_it_through_its_life(start_planner, start_manager, start
     assert manager.change_state(Transition.TRANSITION_ACTIVATE)
     assert len(planner.servers) == 2
     assert next(iter(robot.client.plan("hang mf(20);"))).text == "mf(20);"
+
+
+def test_a_planner_whose_engines_have_given_up_ends_so_that_it_is_started_again(start_planner):
+    planner = start_planner("worn_out")
+    planner.server.error = PlannerError(ErrorCode.ENGINE_FAILED, "the engine failed 6 times in a row")
+    wait_until(lambda: planner.node.failure is not None)
+    assert isinstance(planner.node.failure, CrashError)
+    assert str(planner.node.failure) == str(planner.server.error)
 
 
 def test_parameters_are_described_and_fixed_once_configured(planner, start_manager):

@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+import uuid
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,11 @@ import rclpy
 
 import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode
+from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import ReportStatus
-from llm_planner.ros import process, qos
+from llm_planner.ros import process, qos, robot_group
 from llm_planner.ros.composition import Composition, Fleet
+from llm_planner.ros.guarded_executor import GuardedExecutor
 from llm_planner.ros.process import CRASHED
 from llm_planner.srv import Instruct
 from tests.ros.nodes import Robot, Spinner, wait_until
@@ -73,6 +77,43 @@ def test_a_planner_process_plans_refuses_its_double_and_ends_at_a_signal(robot):
     assert planner.returncode == 0
     assert "Traceback" not in errors
     assert handle.result(TIMEOUT_S).error_code is ErrorCode.SHUTTING_DOWN
+
+
+def test_a_planner_that_is_stopped_tells_every_client(robot):
+    with start() as planner:
+        assert robot.client.wait_for_planner(TIMEOUT_S)
+        handles = [robot.client.ask(request_of(f"drone_{number}")) for number in range(20)]
+        for handle in handles:
+            next(iter(handle))
+        planner.terminate()
+        planner.communicate(timeout=STOP_S)
+    assert [handle.result(TIMEOUT_S).error_code for handle in handles] == [ErrorCode.SHUTTING_DOWN] * 20
+
+
+def request_of(robot_id):
+    return PlanRequest(
+        request_id=uuid.uuid4().hex,
+        client_id=robot_id,
+        robot_id=robot_id,
+        robot_model="tello",
+        instruction="do something",
+    )
+
+
+def test_an_end_takes_as_long_as_there_is_something_to_do_within_bounds(ros):
+    node, executor = rclpy.create_node("ending"), GuardedExecutor()
+    executor.add_node(node)
+    done = []
+    for number in range(50):
+        executor.create_task(lambda number=number: done.append(number) or executor.create_task(done.append, number))
+    process._flush(executor)
+    assert len(done) == 100
+    executor.create_task(busy := lambda: executor.create_task(busy))
+    begun_s = time.monotonic()
+    process._flush(executor)
+    assert time.monotonic() - begun_s >= process.MAX_FLUSH_S
+    executor.shutdown()
+    node.destroy_node()
 
 
 @pytest.mark.parametrize("parameter", ["temperature:=99.0", "scheduler.policy:=chance"])
@@ -316,6 +357,8 @@ class Robot(Node):
             time.sleep(600)
         if self.get_name() == "fails":
             self.failure = PlannerError(ErrorCode.DUPLICATE_NODE, "another robot")
+        if self.get_name() == "wears_out":
+            self.failure = process.CrashError(ErrorCode.ENGINE_FAILED, "no engine")
     def end_goals(self):
         say(self.get_name(), "stops")
     def close(self):
@@ -360,9 +403,9 @@ def group(tmp_path):
 
 
 def test_what_one_robot_of_a_process_does_ends_no_other(group):
-    shared = group("good", "refuses", "breaks", "fails", "crashes")
-    wait_until(lambda: shared.errors().count("crashes ended") == 1 + process.MAX_RESTARTS, TIMEOUT_S)
-    wait_until(lambda: shared.errors().count("breaks ended") == 1 + process.MAX_RESTARTS, TIMEOUT_S)
+    shared = group("good", "refuses", "breaks", "fails", "crashes", "wears_out")
+    for name in ("crashes", "breaks", "wears_out"):
+        wait_until(lambda name=name: shared.errors().count(f"{name} ended") == 1 + process.MAX_RESTARTS, TIMEOUT_S)
     num_up = shared.lines().count("good up")
     wait_until(lambda: shared.lines().count("good up") > num_up + 5, TIMEOUT_S)
     lines, errors = shared.lines(), shared.errors()
@@ -372,6 +415,7 @@ def test_what_one_robot_of_a_process_does_ends_no_other(group):
     assert lines.index("fails stops") < lines.index("fails ends")
     assert lines.count("crashes built") == lines.count("crashes ends") == 1 + process.MAX_RESTARTS
     assert "crashes ended with status 2; the others go on without it" in errors
+    assert "wears_out ended with status 2; the others go on without it" in errors
     shared.process.send_signal(signal.SIGTERM)
     assert shared.process.wait(TIMEOUT_S) == 0
     assert shared.lines().index("good stops") < shared.lines().index("good ends")
@@ -429,6 +473,18 @@ def test_a_robot_that_shares_a_process_and_cannot_start_is_named(tmp_path):
             assert robots.wait(TIMEOUT_S) == 0
         finally:
             robots.kill()
+
+
+def test_a_robot_that_is_built_again_does_not_begin_its_scenario_again(monkeypatch):
+    told, untold, built = {"scenario": "s.yaml"}, {"scenario": ""}, []
+
+    def build(name, *, parameter_overrides):
+        built.append((name, told | {each.name: each.value for each in parameter_overrides}))
+
+    monkeypatch.setattr(robot_group, "RobotNode", build)
+    monkeypatch.setattr(process, "run_group", lambda builds, _: [each() for each in 3 * [*builds.values()]])
+    robot_group.main(["drone_1", "drone_2", "--ros-args"])
+    assert built == [(name, parameters) for parameters in (told, untold, untold) for name in ("drone_1", "drone_2")]
 
 
 def test_commands_of_a_composition(tmp_path):

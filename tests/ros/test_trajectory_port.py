@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from action_msgs.msg import GoalStatus
 from action_msgs.srv import CancelGoal
 from rclpy.parameter import Parameter
 
@@ -14,7 +15,7 @@ from llm_planner.core.clock import ManualClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.drivers.indy7_kinematics import JOINTS
 from llm_planner.ros.robot_node import RobotNode
-from llm_planner.ros.trajectory_port import EARLIER, REPEAT_S, STANDS_S, TrajectoryPort
+from llm_planner.ros.trajectory_port import ABORTED, EARLIER, REPEAT_S, STANDS_S, TrajectoryPort
 
 pytestmark = pytest.mark.ros
 
@@ -55,8 +56,9 @@ class Client:
     def accept(self, is_accepted=True):
         self.accepted.set(SimpleNamespace(accepted=is_accepted, get_result_async=lambda: self.finished))
 
-    def finish(self, error_code=0, error_string=""):
-        self.finished.set(SimpleNamespace(result=SimpleNamespace(error_code=error_code, error_string=error_string)))
+    def finish(self, error_code=0, error_string="", status=GoalStatus.STATUS_SUCCEEDED):
+        result = SimpleNamespace(error_code=error_code, error_string=error_string)
+        self.finished.set(SimpleNamespace(status=status, result=result))
 
     def service_is_ready(self):
         return self.is_ready
@@ -199,11 +201,26 @@ def test_refusals_and_failures_are_named(client, port):
     assert port.ending() == "the arm's driver refuses the motion"
     port.move((1.0,) * 6)
     client.accept()
-    client.finish(-2, "ROBOT IS IN COLLISION STATE")
+    client.finish(-2, "ROBOT IS IN COLLISION STATE", GoalStatus.STATUS_ABORTED)
     assert port.ending() == "ROBOT IS IN COLLISION STATE"
     client.is_ready = False
     port.move((1.0,) * 6)
     assert "no server of /joint_trajectory_controller" in port.ending()
+
+
+@pytest.mark.parametrize(
+    ("status", "ending"),
+    [
+        (GoalStatus.STATUS_CANCELED, "another client cancelled the motion"),
+        (GoalStatus.STATUS_ABORTED, ABORTED),
+        (GoalStatus.STATUS_UNKNOWN, ABORTED),
+    ],
+)
+def test_a_motion_that_did_not_succeed_fails_though_its_result_names_no_error(client, port, status, ending):
+    port.move((1.0,) * 6)
+    client.accept()
+    client.finish(status=status)
+    assert port.ending() == ending
 
 
 def test_what_comes_of_an_older_goal_does_not_count(client, port):
@@ -212,7 +229,8 @@ def test_what_comes_of_an_older_goal_does_not_count(client, port):
     older = client.finished
     port.move((2.0,) * 6)
     client.accept()
-    older.set(SimpleNamespace(result=SimpleNamespace(error_code=0, error_string="")))
+    client.finished = older
+    client.finish()
     assert port.ending() is None
 
 

@@ -13,6 +13,7 @@ from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import Urgency
 from llm_planner.planning.prompt import PromptStyle
+from llm_planner.ros.commander import Commander
 from llm_planner.ros.missions import MAX_REPLANS
 from llm_planner.ros.snapshot import Snapshot
 from llm_planner.scheduling.policies import make_policy
@@ -176,8 +177,13 @@ def test_a_plan_that_leaves_the_geofence_ends_before_it_does(real_planner, start
 
 def test_a_plan_that_asks_for_a_new_one_gets_it_but_not_for_ever(real_planner, start_operator):
     operator = start_operator("indecisive")
+    commander = Commander(operator.node, ["indecisive"], planner="/real")
     operator.instruct("look again", tag="once")
-    assert operator.outcome(1 + MAX_REPLANS).plan == PLANS["look again"]
+    outcome = commander.outcome("once", 30.0)
+    assert outcome.goal_id == operator.outcome(1 + MAX_REPLANS).goal_id
+    assert outcome.plan == PLANS["look again"]
+    assert [s.segment.text for s in outcome.segments] == ["tp();", "rp();"] * (1 + MAX_REPLANS)
+    assert [s.segment.is_last for s in outcome.segments] == [False] * (1 + 2 * MAX_REPLANS) + [True]
     assert {outcome.tag for outcome in operator.outcomes} == {"once"}
     operator.instruct("linger")
     assert operator.outcome(2 + MAX_REPLANS).instruction == "linger"

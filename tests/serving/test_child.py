@@ -445,6 +445,21 @@ def test_a_view_comes_when_it_is_asked_for_and_from_the_next_child_too(own):
     assert owner.look().goals == ()
 
 
+def test_what_a_child_did_counts_on_in_the_next_one(own):
+    owner = own(build_faulty)
+    assert owner.server.wait_ready(30.0)
+    owner.server.submit(make_request("r1", "go"))
+    owner.result("r1")
+    before = owner.look().totals
+    os.kill(owner.child_pid, signal.SIGKILL)
+    while owner.server.status.num_restarts == 0:
+        time.sleep(0.01)
+    assert owner.look().totals == before
+    owner.server.submit(make_request("r2", "go"))
+    owner.result("r2")
+    assert owner.look().totals.num_output_tokens == 2 * before.num_output_tokens > 0
+
+
 class OtherTimes:
     drift, source = None, "built later"
 

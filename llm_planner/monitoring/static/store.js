@@ -40,12 +40,18 @@ export function take(document) {
   for (const [name, dialogue] of Object.entries(document.dialogues)) store.dialogues.set(name, dialogue);
   const present = new Set(document.robots.map((view) => view.robot_id));
   for (const name of store.robots.keys()) if (!present.has(name)) store.robots.delete(name);
-  store.measured = [...store.measured, ...document.measured].slice(-500);
-  store.log = [...store.log, ...document.log.map((entry) => ({ ...entry, at: document.now_s - entry.age_s }))].slice(-200);
+  store.measured = added(store.measured, document.measured).slice(-500);
+  store.log = added(store.log, document.log.map((entry) => ({ ...entry, at: document.now_s - entry.age_s }))).slice(-200);
   if (document.rates) {
     store.history.push({ tokens: document.rates.tokens_per_s, busy: document.rates.busy_share });
     store.history = store.history.slice(-HISTORY_LENGTH);
   }
+}
+
+/** Returns a list with what is new: what came just before a whole document is in it, and in the one behind it too. */
+function added(known, more) {
+  const last = known.at(-1)?.number ?? -1;
+  return [...known, ...more.filter((entry) => entry.number > last)];
 }
 
 /** Documents come late by different amounts: the earliest is nearest to the truth, but clocks drift. */
