@@ -27,7 +27,7 @@ BUDGET_GRACE_S = 0.01
 Longer than the pipe takes, and shorter than the timeout of a robot, which acts by itself then (``ros.orders``).
 """
 AVOIDED_S = 10.0
-"""How long a replica whose model server did not answer gets new goals only if no other replica works."""
+"""How long a replica whose model server did not answer is left alone before a goal tries it again."""
 
 
 class ChildServer:
@@ -62,7 +62,6 @@ class ChildServer:
         self._is_closing = threading.Event()
         self._is_ready = threading.Event()  # some replica is, or none ever will be
         self._error: PlannerError | None = None
-        self._avoided_until_s: dict[str, float] = {}
         self._replicas = tuple(
             Replica(
                 f"engine process {number}" if len(replicas) > 1 else "the engine process",
@@ -193,14 +192,14 @@ class ChildServer:
             self._is_ready.clear()
 
     def takes_back(self, replica: Replica, finished: Finished) -> bool:
-        """Moves a goal whose model server does not answer to a replica whose server does, if there is one."""
+        """Moves a goal whose model server does not answer to a replica whose server may, if one has not had it yet."""
         if finished.result.error_code is not ErrorCode.SERVER_UNREACHABLE:
             return False
-        now_s = self._clock.now_s()
-        self._avoided_until_s[replica.name] = now_s + AVOIDED_S
-        request_id = finished.result.request_id
+        request_id, now_s = finished.request_id, self._clock.now_s()
+        replica.unanswered_at_s = now_s
+        replica.unanswered = {request_id, *replica.unanswered.intersection(self._book.request_ids)}
         goal = self._book.get(request_id)
-        others = [r for r in self._ready() if r is not replica and self._avoided_until_s.get(r.name, 0.0) <= now_s]
+        others = [r for r in self._ready() if request_id not in r.unanswered and not self._has_just_failed(r, now_s)]
         if goal is None or goal.result is not None or not others:
             return False
         _log.warning("goal %s goes on elsewhere: %s", request_id, finished.result.error_msg)
@@ -227,7 +226,7 @@ class ChildServer:
 
     def _move_goals(self, replica: Replica) -> None:
         """Lets others that are ready go on with the goals of a replica, except suspects if it will try them alone."""
-        others = [r for r in self._ready() if r is not replica]
+        others = [r for r in self._ready() if r is not replica and r.unanswered_at_s is None]
         if replica.error is not None:  # no process will be there for them
             others = others or [r for r in self._replicas if r.has_started and r.error is None]
         if not others:
@@ -256,10 +255,25 @@ class ChildServer:
             others = [record.request for record in records if record is not None]
             num_urgent = sum(r.urgency is Urgency.URGENT for r in others) if request.urgency is Urgency.URGENT else 0
             is_warm = any(r.robot_model == request.robot_model for r in others)
-            is_avoided = self._avoided_until_s.get(replica.name, 0.0) > now_s
+            is_avoided = self._is_avoided(replica, request, now_s)
             return (not replica.is_ready, is_avoided, num_urgent, len(others), not is_warm)
 
         return min(replicas, key=rank)
+
+    def _has_just_failed(self, replica: Replica, now_s: float) -> bool:
+        """Returns whether it is no use to try its model server, which has not answered."""
+        return replica.unanswered_at_s is not None and now_s < replica.unanswered_at_s + AVOIDED_S
+
+    def _is_avoided(self, replica: Replica, request: PlanRequest, now_s: float) -> bool:
+        """Returns whether a new goal goes elsewhere if it can: the model server did not answer, and nothing came since.
+
+        After a while it is tried with one goal at a time: one that can wait, and whose plan is not given.
+        """
+        if replica.unanswered_at_s is None:
+            return False
+        can_try = request.urgency is not Urgency.URGENT and request.time_budget_s is None and not request.plan
+        is_planning = any(goal is not None and not goal.is_complete for goal in map(self._book.get, replica.quarantine))
+        return not can_try or is_planning or self._has_just_failed(replica, now_s)
 
     def _forget(self, request_id: str) -> None:
         replica = self._home(request_id)

@@ -11,7 +11,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.serving.child_link import ChildLink, Timeouts
-from llm_planner.serving.events import Event, Finished
+from llm_planner.serving.events import Event, Finished, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.goal_record import GoalRecord
 from llm_planner.serving.loop import PlannerLoop
@@ -76,6 +76,8 @@ class Replica:
         is_ready: Whether its engine plans now.
         error: Why it has given up; None while it has not.
         num_restarts: How often its process was replaced.
+        unanswered_at_s: When its model server did not answer for the last time; None if it has brought a segment since.
+        unanswered: The unfinished goals that it gave up for that.
         loop_status: The last word of its loop; None before the first.
         view: The last answer to ``look``; None before the first.
     """
@@ -108,6 +110,8 @@ class Replica:
         self.has_started = self.is_ready = False
         self.error: PlannerError | None = None
         self.num_restarts = 0
+        self.unanswered_at_s: float | None = None
+        self.unanswered: set[str] = set()
         self.loop_status: LoopStatus | None = None
         self.view: LoopView | None = None
 
@@ -197,7 +201,7 @@ class Replica:
                 case Heartbeat(status):
                     self.loop_status = status
                     if not self.is_ready:
-                        self.is_ready = True
+                        self.is_ready, self.unanswered_at_s = True, None  # it has asked its model server
                         self.quarantine.process_is_ready(now_s)
                         self._owner.on_change(self)
                 case Snapshot(view):
@@ -208,6 +212,8 @@ class Replica:
                     self._num_failures = self._num_hangs = 0
                     if self._link is not None:
                         self._link.num_hangs = 0
+                    if isinstance(event, SegmentReady):
+                        self.unanswered_at_s = None
                     self.quarantine.progress(event.request_id)
                     is_elsewhere = isinstance(event, Finished) and self._owner.takes_back(self, event)
                     if not is_elsewhere and isinstance(self._book.accept(_settled(event), now_s), Finished):
