@@ -116,7 +116,7 @@ class PlannerLoop:
             return []
         try:
             prepared = self._preparer.prepare(request)
-            goal = open_goal(record, prepared, self._scheduler, expects_reports=self._do_clients_report)
+            goal = open_goal(record, prepared, self._scheduler, now_s, expects_reports=self._do_clients_report)
         except PlannerError as error:
             return [_failure(request.request_id, error, request.delivered)]
         self._goals[request.request_id] = goal
