@@ -199,7 +199,8 @@ class ChildServer:
         replica.unanswered_at_s = now_s
         replica.unanswered = {request_id, *replica.unanswered.intersection(self._book.request_ids)}
         goal = self._book.get(request_id)
-        others = [r for r in self._ready() if request_id not in r.unanswered and not self._has_just_failed(r, now_s)]
+        untried = (r for r in self._answering() if request_id not in r.unanswered)
+        others = [r for r in untried if not self._has_just_failed(r, now_s)]
         if goal is None or goal.result is not None or not others:
             return False
         _log.warning("goal %s goes on elsewhere: %s", request_id, finished.result.error_msg)
@@ -225,8 +226,8 @@ class ChildServer:
                 return
 
     def _move_goals(self, replica: Replica) -> None:
-        """Lets others that are ready go on with the goals of a replica, except suspects if it will try them alone."""
-        others = [r for r in self._ready() if r is not replica and r.unanswered_at_s is None]
+        """Lets others that answer go on with the goals of a replica, except suspects if it will try them alone."""
+        others = [r for r in self._answering() if r is not replica and r.unanswered_at_s is None]
         if replica.error is not None:  # no process will be there for them
             others = others or [r for r in self._replicas if r.has_started and r.error is None]
         if not others:
@@ -241,8 +242,8 @@ class ChildServer:
     def _home(self, request_id: str) -> Replica | None:
         return next((r for r in self._replicas if request_id in r.quarantine), None)
 
-    def _ready(self) -> list[Replica]:
-        return [r for r in self._replicas if r.is_ready and r.error is None]
+    def _answering(self) -> list[Replica]:
+        return [r for r in self._replicas if r.answers]
 
     def _chosen(self, request: PlanRequest, replicas: Sequence[Replica]) -> Replica:
         """Returns which of some replicas a goal is given to."""
@@ -256,7 +257,7 @@ class ChildServer:
             num_urgent = sum(r.urgency is Urgency.URGENT for r in others) if request.urgency is Urgency.URGENT else 0
             is_warm = any(r.robot_model == request.robot_model for r in others)
             is_avoided = self._is_avoided(replica, request, now_s)
-            return (not replica.is_ready, is_avoided, num_urgent, len(others), not is_warm)
+            return (not replica.answers, is_avoided, num_urgent, len(others), not is_warm)
 
         return min(replicas, key=rank)
 
@@ -287,7 +288,7 @@ class ChildServer:
 
         def has_engine(request_id: str) -> bool:
             replica = self._home(request_id)
-            return replica is not None and replica.is_ready and replica.silent_s is None
+            return replica is not None and replica.answers
 
         with self._lock:
             now_s = self._clock.now_s()

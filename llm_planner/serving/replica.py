@@ -155,6 +155,11 @@ class Replica:
         return None if link is None else link.silent_s
 
     @property
+    def answers(self) -> bool:
+        """Whether its engine plans now, and has said something of late."""
+        return self.is_ready and self.silent_s is None
+
+    @property
     def child_pid(self) -> int | None:
         """Process id of the child, if there is one now."""
         link = self._link

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.preparation import Prepared
 from llm_planner.serving.replica import Factories
 from tests.serving.builders import StubPreparer, make_admission, make_loop, make_request
-from tests.serving.test_child import PLAN, Owner, build, build_nothing, start_slowly
+from tests.serving.test_child import PLAN, TIMEOUTS, Owner, build, build_nothing, start_slowly, stop
 
 WAIT_S = 30.0
 SLOW = functools.partial(build, step_s=0.03)
@@ -35,9 +36,9 @@ SLOW = functools.partial(build, step_s=0.03)
 def own() -> Iterator[Callable[..., Owner]]:
     owners: list[Owner] = []
 
-    def make(*replicas: Factories, are_ready: bool = True) -> Owner:
+    def make(*replicas: Factories, are_ready: bool = True, **options: Any) -> Owner:
         first, *others = replicas
-        owner = Owner(first.first, next_factory=first.later, others=others)
+        owner = Owner(first.first, next_factory=first.later, others=others, **options)
         owners.append(owner)
         until_s = time.monotonic() + WAIT_S
         while are_ready and owner.server.status.num_ready < len(replicas):
@@ -159,6 +160,19 @@ def test_an_urgent_goal_goes_where_the_fewest_urgent_ones_are(own):
     submit(owner, "second", urgency=Urgency.URGENT)
     assert homes(owner)[1][-1] == "second"
     require_whole(owner, "urgent", "a", "b", "second")
+
+
+def test_an_engine_that_hangs_gets_no_new_goals(own):
+    timeouts = replace(TIMEOUTS, warn_timeout_s=0.3, least_hang_timeout_s=600.0, hang_timeout_s=600.0)
+    owner = own(Factories(SLOW), Factories(SLOW), timeouts=timeouts)
+    stop(hanging := owner.server.child_pids[0])
+    while owner.server.status.silent_s is None:
+        time.sleep(0.01)
+    submit(owner, "a", "b")
+    submit(owner, "urgent", urgency=Urgency.URGENT)
+    assert homes(owner) == [[], ["a", "b", "urgent"]]
+    require_whole(owner, "a", "b", "urgent")
+    os.kill(hanging, signal.SIGCONT)
 
 
 class Unreachable(StubPreparer):
