@@ -191,8 +191,8 @@ class Replica:
             self.forget(request_id)
 
     def _hand_over(self, now_s: float) -> None:
-        """Tells the present child the goals that it may have by now."""
-        if self._link is None:
+        """Tells the present child, once it is ready, the goals that it may have by now."""
+        if self._link is None or not self.is_ready:
             return
         for request_id in self.quarantine.take(now_s):
             goal = self._book.get(request_id)
@@ -207,7 +207,6 @@ class Replica:
                     self.loop_status = status
                     if not self.is_ready:
                         self.is_ready, self.unanswered_at_s = True, None  # it has asked its model server
-                        self.quarantine.process_is_ready(now_s)
                         self._owner.on_change(self)
                 case Snapshot(view):
                     self.view, self._is_looking = view or self.view, False
@@ -271,7 +270,7 @@ class Replica:
             raise link.error
         self._num_hangs += link.has_hung
         with self._lock:
-            has_found_reason = link.is_ready and self._end_blamed()
+            has_found_reason = self._end_blamed()
             self._owner.on_change(self)
         self._note_failure(link.error, is_explained=has_found_reason)
 
@@ -297,8 +296,7 @@ class Replica:
         self._is_closing.wait(min(2.0, 0.05 * 2**self._num_failures))
 
     def _adopt(self, link: ChildLink) -> None:
-        """Makes ``link`` the present one and tells it the goals."""
+        """Makes ``link`` the present one; it is told the goals when it is ready."""
         with self._lock:
             self._link = link
             self.quarantine.begin_process()
-            self._hand_over(self._clock.now_s())
