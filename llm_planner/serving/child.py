@@ -35,9 +35,9 @@ class ChildServer:
 
     A goal belongs to one replica: the one with the fewest goals (an urgent goal: with the fewest urgent ones), of
     several one that has a goal of the same robot model, whose prefix is warm there. When a child dies or hangs, its
-    goals go on in another replica that is ready, behind the segments that were delivered; without one they wait for the
-    next child. Only goals that are suspected to have ended a child stay, to be tried alone. The server ends when all
-    have given up.
+    goals go on in another replica that is ready, behind the segments that were delivered; without one, in the first
+    that becomes ready. Only goals that are suspected to have ended a child stay, to be tried alone. The server ends when
+    all have given up.
 
     Args:
         replicas: How each is built. The next is started when the one before is ready, so that an engine that measures
@@ -173,14 +173,15 @@ class ChildServer:
     # --- What replicas tell, under the lock
 
     def on_change(self, replica: Replica) -> None:
-        """Starts the next replica, and moves the goals of one whose process has ended or that has given up."""
+        """Starts the next replica, and moves the goals of those that are not ready to those that are."""
         if self._is_closing.is_set():
             return
         self._start_next()
-        if not replica.is_ready:
-            for request_id in replica.quarantine:
-                self._withdraw_admission(request_id)
-            self._move_goals(replica)
+        for other in self._replicas:
+            if not other.is_ready:
+                for request_id in other.quarantine:
+                    self._withdraw_admission(request_id)
+                self._move_goals(other)
         errors = [r.error for r in self._replicas if r.error is not None]
         if len(errors) == len(self._replicas):
             self._stop(errors[-1])

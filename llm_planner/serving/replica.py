@@ -261,24 +261,25 @@ class Replica:
         finally:
             is_orderly = self._is_closing.is_set() and link.is_ready  # one that is loading reads nothing
             link.end(self._timeouts.stop_timeout_s if is_orderly else 0.0)
-            with self._lock:
-                self.is_ready = False
-                self._link, self._is_looking = None, False
+            has_found_reason = self._end_process()
         if self._is_closing.is_set():
             return
         if link.error is not None and self.num_restarts == 0:
             raise link.error
         self._num_hangs += link.has_hung
         with self._lock:
-            has_found_reason = self._end_blamed()
             self._owner.on_change(self)
         self._note_failure(link.error, is_explained=has_found_reason)
 
-    def _end_blamed(self) -> bool:
-        """Ends the goals for which the child that had them ended; returns whether there were any."""
-        blamed = self.quarantine.end_process()
-        for request_id in blamed:
-            self._end(request_id, ErrorCode.ENGINE_FAILED, "the engine failed again and again while it planned this")
+    def _end_process(self) -> bool:
+        """Notes that the child has ended, and ends the goals for which it did; returns whether there were any."""
+        with self._lock:
+            self.is_ready = False
+            self._link, self._is_looking = None, False
+            blamed = self.quarantine.end_process()
+            for request_id in blamed:
+                what = "the engine failed again and again while it planned this"
+                self._end(request_id, ErrorCode.ENGINE_FAILED, what)
         return bool(blamed)
 
     def _note_failure(self, error: PlannerError | None, *, is_explained: bool = False) -> None:
