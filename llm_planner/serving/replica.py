@@ -208,6 +208,8 @@ class Replica:
                     if not self.is_ready:
                         self.is_ready, self.unanswered_at_s = True, None  # it has asked its model server
                         self._owner.on_change(self)
+                    else:
+                        self._spare_waiting()
                 case Snapshot(view):
                     self.view, self._is_looking = view or self.view, False
                 case Admitted(request_id):
@@ -224,6 +226,13 @@ class Replica:
                         self.quarantine.remove(event.request_id)
             if self.quarantine.waiting:
                 self._hand_over(now_s)
+
+    def _spare_waiting(self) -> None:
+        """Notes that the child lives with goals that only wait for their robots: nothing else will come of these."""
+        for request_id in self.quarantine:
+            goal = self._book.get(request_id)
+            if goal is not None and goal.waits_for_robot and request_id not in self.quarantine.waiting:
+                self.quarantine.progress(request_id)
 
     # --- The watcher's thread
 

@@ -5,6 +5,7 @@ There are no processes: a ``Link`` stands for a child and the pipe to it, and th
 """
 
 from collections import Counter, deque
+from dataclasses import replace
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -13,14 +14,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from llm_planner.core.clock import ManualClock
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import PlanResult, Urgency
+from llm_planner.core.segment import Situation
 from llm_planner.serving.child import ChildServer
-from llm_planner.serving.events import Finished, SegmentReady
+from llm_planner.serving.events import Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.goal_record import GoalRecord
 from llm_planner.serving.messages import Cancel, Heartbeat
 from llm_planner.serving.quarantine import TRIAL_S
 from llm_planner.serving.replica import Factories
-from tests.serving.builders import make_admission, make_loop, make_request, make_segment
+from tests.serving.builders import failed, make_admission, make_loop, make_request, make_segment
 
 HEARTBEAT = Heartbeat(make_loop().status, 0.0)
 MOST_GOALS = 6
@@ -133,6 +135,32 @@ def test_goals_of_engines_that_died_together_go_on_in_the_first_that_is_ready_ag
     server.make_ready(1)
     assert [set(link.will_have) for link in server.links()] == [set(), {"a", "b"}]
     assert set(server.links()[1].will_have.values()) == {1}
+
+
+def test_a_goal_that_only_waits_for_its_robot_is_not_blamed_for_what_ends_engines():
+    server = Server(1)
+    server.make_ready(0)
+    server.server.submit(make_request("a"))
+    (link,) = server.links()
+    link.read()
+    link.write("a")
+    link.said.append(PlanComplete("a", 1))
+    server.receive(0)
+
+    def live_and_die() -> None:
+        server.make_ready(0)
+        server.links()[0].said.append(HEARTBEAT)
+        server.die(0)
+
+    for _ in range(6):
+        live_and_die()
+    assert server.homes() == [["a"]]
+    server.make_ready(0)
+    server.server.report(replace(failed("a", 0), situation=Situation()))  # now there is something to do
+    for _ in range(3):
+        live_and_die()
+    assert server.homes() == [[]]
+    assert server.told[-1].result.error_code is ErrorCode.ENGINE_FAILED
 
 
 NUMBERS = st.integers(0, 2)
