@@ -222,6 +222,11 @@ class PlannerLoop:
         """Returns what is left of the time budget that ends first; infinite if there is none to keep."""
         return self._budgets.least_left_s(now_s)
 
+    @property
+    def has_emergency(self) -> bool:
+        """Whether the plan of an urgent goal is being written."""
+        return any(g.request.urgency is Urgency.URGENT and not g.is_plan_complete for g in self._goals.values())
+
     def next_wakeup_s(self, now_s: float) -> float | None:
         """Returns when ``step`` has something to do; None for not before something comes in."""
         wakeup_s = self._scheduler.next_wakeup_s(now_s) if self._scheduled is None else now_s
