@@ -36,8 +36,8 @@ class ChildServer:
     A goal belongs to one replica: the one with the fewest goals (an urgent goal: with the fewest urgent ones), of
     several one that has a goal of the same robot model, whose prefix is warm there. When a child dies or hangs, its
     goals go on in another replica that is ready, behind the segments that were delivered; without one, in the first
-    that becomes ready. Only goals that are suspected to have ended a child stay, to be tried alone. The server ends when
-    all have given up.
+    that becomes ready. Only goals that are suspected to have ended a child stay, to be tried alone. The server ends
+    when all have given up.
 
     Args:
         replicas: How each is built. The next is started when the one before is ready, so that an engine that measures

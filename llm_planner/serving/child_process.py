@@ -80,8 +80,8 @@ class LoopRunner:
 
     Deferrable messages (``Inbox``) wait for all others, and between two steps they take as long as the first of these:
     many goals that come at once slow a plan that is being written down by half, and do not stop it. They also wait, for
-    a second at most, while a short time budget is being kept, whose worst case does not count on them. Those with a time
-    budget of their own wait only while the plan of an emergency is being written.
+    a second at most, while a short time budget is being kept, whose worst case does not count on them. Those with a
+    time budget of their own wait only while the plan of an emergency is being written.
 
     Args:
         connection: To the parent.

@@ -187,7 +187,7 @@ class ReplicaMachine(RuleBasedStateMachine):
     def child_reads(self, number):
         self.served.links()[number].read()
 
-    @rule(number=NUMBERS, goal=st.integers(0, MOST_GOALS), what=st.sampled_from(("write", "write", "end", "unanswered")))
+    @rule(number=NUMBERS, goal=st.integers(0, MOST_GOALS), what=st.sampled_from(("write", "end", "unanswered")))
     def child_works(self, number, goal, what):
         link = self.served.links()[number]
         if not link.num_segments:
