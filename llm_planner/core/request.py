@@ -103,6 +103,13 @@ class PlanRequest:
         if self.time_utility is None:
             object.__setattr__(self, "time_utility", self.urgency.time_utility)  # type: ignore[unreachable]
 
+    def supersedes(self, other: "PlanRequest") -> bool:
+        """Returns whether it takes the place of its robot's other goal: an urgent one does that of one that is not.
+
+        What is only shown takes no place.
+        """
+        return self.urgency is Urgency.URGENT and other.urgency is not Urgency.URGENT and not self.plan_only
+
     @property
     def has_whole_plan_budget(self) -> bool:
         """Whether a time budget covers the whole plan: then its generation does not wait for the robot."""

@@ -107,9 +107,9 @@ class Missions:
             self._obey_at_once(skill, order, follower)
             return
         urgency = conversions.to_enum(Urgency, order.urgency)
-        if self._in_the_way(urgency) and not order.plan and begins_with_stop(order.instruction):
+        if self._in_the_way(order) and not order.plan and begins_with_stop(order.instruction):
             self.stop(f"stopped by the instruction {order.instruction!r}")  # what else it says comes then
-        self._require_free(urgency)
+        self._require_free(order)
         world = Snapshot.from_order(order.world) if order.world else None
         robot = self._robot
         request = orders.to_request(
@@ -145,7 +145,7 @@ class Missions:
 
     def _ask(self, mission: Mission, request: PlanRequest) -> None:
         """Asks the planner, or holds the mission: a planner refuses a robot that has a goal which it has not ended."""
-        if any(other is not mission for other in self._in_the_way(request.urgency)):
+        if any(other is not mission for other in self._in_the_way(mission.order)):
             self._held = mission
             mission.handle = PlanHandle(request, send_report=self._client.report, request_cancel=_end_unasked)
         else:
@@ -203,19 +203,20 @@ class Missions:
             if follower is not None:
                 follower.note_outcome(outcome, is_last=True)
 
-    def _require_free(self, urgency: Urgency) -> None:
+    def _require_free(self, order: Instruct.Request) -> None:
         """Raises ROBOT_BUSY unless the robot is free, or an urgent instruction meets one that is not urgent."""
-        if busy := [mission for mission in self._in_the_way(urgency) if not mission.is_given_up]:
+        if busy := [mission for mission in self._in_the_way(order) if not mission.is_given_up]:
             raise PlannerError(
                 ErrorCode.ROBOT_BUSY,
                 f"{self._client.robot_id} is busy with {busy[-1].order.instruction!r}; wait, replace it by an urgent "
                 f"instruction (`send --urgent`), or stop it: `llm-planner stop {self._client.robot_id}`",
             )
 
-    def _in_the_way(self, urgency: Urgency) -> list[Mission]:
-        """Returns what the planner has not ended, and would not end for a new goal of this urgency."""
+    def _in_the_way(self, order: Instruct.Request) -> list[Mission]:
+        """Returns what the planner has not ended, and would not end for a new goal (``PlanRequest.supersedes``)."""
         unfinished = [mission for mission in self._pending if not mission.handle.is_done]
-        return [m for m in unfinished if urgency is not Urgency.URGENT or m.order.urgency == urgency.value]
+        supersedes = order.urgency == Urgency.URGENT.value and not order.plan_only
+        return [m for m in unfinished if not supersedes or m.order.urgency == order.urgency]
 
     def stop(self, reason: str, calls: Sequence[SkillCall] = ()) -> Stopped:
         """Halts the robot, whatever it does, and gives its goals up; they end with STOPPED.
@@ -375,7 +376,7 @@ class Missions:
                     mission.stopped_because = f"{mission.stopped_because}; {failure}"
             self._publish_outcome(mission)
         held = self._held
-        if held is not None and self._in_the_way(held.handle.request.urgency) == [held]:
+        if held is not None and self._in_the_way(held.order) == [held]:
             self._held = None
             self._ask(held, held.handle.request)
 

@@ -277,8 +277,7 @@ def require_sendable(request: PlanRequest) -> None:
 
 def _replaces(request: PlanRequest, other: PlanRequest) -> bool:
     """Returns whether a planner ends one goal for another, by its rules (``serving.admission``)."""
-    is_same_robot = request.robot_id == other.robot_id
-    return is_same_robot and request.urgency is Urgency.URGENT and other.urgency is not Urgency.URGENT
+    return request.robot_id == other.robot_id and request.supersedes(other)
 
 
 def _end_unheard(handle: PlanHandle) -> None:

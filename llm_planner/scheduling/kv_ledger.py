@@ -69,10 +69,6 @@ class KVLedger:
         self._prefix_blocks[prefix_id] = self.blocks_for(num_tokens)
         self._num_pinned = sum(self._prefix_blocks.values())
 
-    def holds(self, request_id: str) -> bool:
-        """Returns whether the generation has an account."""
-        return request_id in self._accounts
-
     def private_blocks(self, request_id: str) -> int:
         """Returns how many private blocks hold its KV on the accelerator."""
         account = self._accounts.get(request_id)

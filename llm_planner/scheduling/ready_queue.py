@@ -26,9 +26,6 @@ class ReadyQueue:
     def __len__(self) -> int:
         return len(self._members)
 
-    def __contains__(self, request_id: object) -> bool:
-        return request_id in self._members
-
     def add(self, generation: Generation) -> None:
         """Puts a generation in; its request is not in yet."""
         sub_queue, place = self._policy.sub_queue(generation)

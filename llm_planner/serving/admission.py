@@ -57,11 +57,11 @@ class Admission:
         previous = next((r for r in unfinished.values() if r.robot_id == request.robot_id), None)
         if previous is None:
             self._check_room(request, unfinished.values())
-        if previous is not None and not _supersedes(request, previous):
+        if previous is not None and not request.supersedes(previous):
             raise PlannerError(
                 ErrorCode.ROBOT_BUSY,
-                f"robot {request.robot_id} has the unfinished goal {previous.request_id}; cancel it, or send an "
-                "urgent goal if that one is not urgent",
+                f"robot {request.robot_id} has the unfinished goal {previous.request_id}; cancel it, or send an urgent "
+                "goal that is not plan_only if that one is not urgent",
             )
         return previous
 
@@ -122,10 +122,6 @@ class Admission:
             raise PlannerError(
                 ErrorCode.UNKNOWN_ROBOT_MODEL, f"no robot model {request.robot_model[:80]!r}; known are: {known}"
             )
-
-
-def _supersedes(request: PlanRequest, previous: PlanRequest) -> bool:
-    return request.urgency is Urgency.URGENT and previous.urgency is not Urgency.URGENT
 
 
 def _is_somewhere(pose: Pose | None) -> bool:

@@ -84,6 +84,7 @@ class Budgets:
         way_s = 2.0 * config.network_latency_s
         self._solver = BudgetSolver(k=config.pessimism, max_eviction_ratio=config.max_eviction_ratio, way_s=way_s)
         self._kept: dict[str, KeptBudget] = {}
+        self._known_worst_s: dict[tuple[str, bool], float] = {}  # until something changes that they depend on
         self.lengths = ExpectedLengths()
         self.on_admitted: Callable[[str], None] = lambda _: None
 
@@ -96,6 +97,7 @@ class Budgets:
         if goal.request.time_budget_s is None or goal.budget_ends_at_s is None:
             return
         kept = self._kept[goal.request.request_id] = KeptBudget(goal=goal)
+        self._known_worst_s.clear()
         if not goal.take_predicted_length() and self._hangs_on_length(kept, now_s):
             goal.take_predicted_length(waits=True)
 
@@ -120,10 +122,12 @@ class Budgets:
     def close(self, request_id: str) -> None:
         """Forgets a goal."""
         self._kept.pop(request_id, None)
+        self._known_worst_s.clear()
 
     def keep(self, now_s: float) -> list[tuple[Goal, PlannerError]]:
         """Decides where there is something to decide; returns the goals that end now, with the reason."""
         refused: list[tuple[Goal, PlannerError]] = []
+        self._known_worst_s.clear()
         had_slot = set(self._scheduler.reservations.live)
         for kept in self._in_question(now_s) if self._kept else ():
             before, error = kept.decision, self._try_to_decide(kept, now_s)
@@ -145,7 +149,7 @@ class Budgets:
         """Does what is left to do for a goal of which it can no longer be shown that it will be in time."""
         request_id, is_only = kept.goal.request.request_id, len(self._kept) == 1  # with a budget
         if not is_only and kept.goal.generation.num_output_tokens >= kept.num_counted_tokens:
-            self._scheduler.reserve(request_id, None)  # longer than any decision counted on
+            self._reserve(request_id, None)  # longer than any decision counted on
         elif kept.left_s(now_s) > 0 and (is_only or request_id not in self._scheduler.reservations):
             most = min(len(self._kept), self._scheduler.config.max_num_seqs) - 1  # others that have a budget, too
             slot = replace(before, measures=(Measure.RESERVED_SLOT,), max_co_batched=most, num_omitted_tokens=0)
@@ -194,6 +198,7 @@ class Budgets:
         if times.is_known and (kept.decision is None or kept.goal.wcet_s is None):
             num_tokens = self._in_tokens(kept.goal, decision)
             kept.num_counted_tokens = kept.goal.generation.num_output_tokens + num_tokens
+            self._forget_worst(kept)
         if times.is_known and kept.goal.wcet_s is None and kept.goal.awaited_length is None:
             self._note_prediction(kept, decision, task, now_s)
         self._pull(kept, decision)
@@ -231,16 +236,19 @@ class Budgets:
 
     def _pull(self, kept: KeptBudget, decision: Decision) -> None:
         goal, generation = kept.goal, kept.goal.generation
+        if _counts_on(kept.decision) != _counts_on(decision):
+            self._forget_worst(kept)
         kept.decision = decision
         kept.measures |= set(decision.measures)
         goal.measures = tuple(measure.value for measure in Measure if measure in kept.measures)
         if decision.max_co_batched is not None:
-            self._scheduler.reserve(generation.request_id, decision.max_co_batched)
+            self._reserve(generation.request_id, decision.max_co_batched)
         elif generation.request_id in self._scheduler.reservations:  # it keeps its place, others may come back
-            self._scheduler.reserve(generation.request_id, self._scheduler.config.max_num_seqs - 1)
+            self._reserve(generation.request_id, self._scheduler.config.max_num_seqs - 1)
         if decision.num_omitted_tokens:
             generation.eviction = None
             generation.shorten(decision.num_omitted_tokens)
+            self._known_worst_s.clear()
         if self._info.can_evict and not generation.num_evicted_tokens:
             # Half a token more, so that rounding down gives the number that was decided.
             share = (decision.num_removed_tokens + 0.5) / generation.num_prompt_tokens
@@ -328,26 +336,46 @@ class Budgets:
         """
         return {g.request_id for g in self._scheduler.running if g.is_decoding}.intersection(decided)
 
+    def _reserve(self, request_id: str, max_co_batched: int | None) -> None:
+        live = self._scheduler.reservations.live
+        before = live.get(request_id)
+        self._scheduler.reserve(request_id, max_co_batched)
+        if live.get(request_id) != before:
+            self._known_worst_s.clear()
+
     def _worst_s(self, kept: KeptBudget, *, others_yield: bool = False) -> float:
         """Returns how long another goal still takes at the worst, in the slot that is, or would be, reserved for it.
+
+        Every decision asks it of all goals that hold one, so it is remembered while nothing that it depends on changes.
 
         Args:
             kept: The goal.
             others_yield: Whether it runs with no more than the other goals with budgets, and one that comes.
         """
+        key = (kept.goal.request.request_id, others_yield)
+        if key not in self._known_worst_s:
+            self._known_worst_s[key] = self._find_worst_s(kept, others_yield=others_yield)
+        return self._known_worst_s[key]
+
+    def _forget_worst(self, kept: KeptBudget) -> None:
+        for others_yield in (False, True):
+            self._known_worst_s.pop((kept.goal.request.request_id, others_yield), None)
+
+    def _find_worst_s(self, kept: KeptBudget, *, others_yield: bool) -> float:
         scheduler, own_id, decision = self._scheduler, kept.goal.request.request_id, kept.decision
         task, live = self._task(kept), scheduler.reservations.live
-        budgeted = {r: k.goal.generation for r, k in self._kept.items() if r != own_id}
-        reserved = [g for r, g in budgeted.items() if r in live]
-        known = budgeted | {g.request_id: g for g in scheduler.running if g.request_id != own_id}
+        budgeted = {k.goal.generation for r, k in self._kept.items() if r != own_id}
+        reserved = {g for g in budgeted if g.request_id in live}
+        known = budgeted.union(scheduler.running)
         most = min(len(budgeted), scheduler.config.max_num_seqs - 1)  # that wait as it does may run along then
         if own_id in live:
             most = live[own_id].max_co_batched
             if others_yield:
-                most = min(most, 1 + sum(r in live or g.is_decoding for r, g in budgeted.items()))
+                most = min(most, 1 + sum(g in reserved or g.is_decoding for g in budgeted))
             else:
-                known |= {g.request_id: g for g in scheduler.generations if g.is_decoding and g.request_id != own_id}
-        largest = heapq.nlargest(most, map(_kv_len, known.values()))
+                known.update(g for g in scheduler.generations if g.is_decoding)
+        known.discard(kept.goal.generation)
+        largest = sorted(map(_kv_len, known), reverse=True)[: max(0, most)]
         wait_tokens = sum(_num_prompt_tokens(g) for g in reserved)
         chunk_tokens, time = scheduler.config.max_num_batched_tokens, scheduler.times.cautious
         removed = 0 if decision is None or task.is_evicted else decision.num_removed_tokens
@@ -372,9 +400,14 @@ def _in_steps(lengths: Lengths, tokens_per_step: float) -> Lengths:
     return Lengths(lower=lengths.lower, expected=max(1.0, lengths.expected / tokens_per_step), upper=upper)
 
 
+def _counts_on(decision: Decision | None) -> tuple[int, int | None]:
+    """Returns what the worst case of a goal takes from the decision about it."""
+    return (0, None) if decision is None else (decision.num_removed_tokens, decision.max_tokens)
+
+
 def _kv_len(generation: Generation) -> int:
     """Returns the tokens in its cache once its prompt is computed."""
-    return generation.kv_len + generation.num_uncomputed_tokens
+    return generation.num_tokens - generation.num_evicted_tokens
 
 
 def _num_prompt_tokens(generation: Generation) -> int:

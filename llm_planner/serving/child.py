@@ -27,7 +27,7 @@ BUDGET_GRACE_S = 0.01
 Longer than the pipe takes, and shorter than the timeout of a robot, which acts by itself then (``ros.orders``).
 """
 AVOIDED_S = 10.0
-"""How long a replica whose model server did not answer gets new goals only if no other replica works."""
+"""How long a replica whose model server did not answer is left alone before a goal tries it again."""
 
 
 class ChildServer:
@@ -35,9 +35,9 @@ class ChildServer:
 
     A goal belongs to one replica: the one with the fewest goals (an urgent goal: with the fewest urgent ones), of
     several one that has a goal of the same robot model, whose prefix is warm there. When a child dies or hangs, its
-    goals go on in another replica that is ready, behind the segments that were delivered; without one they wait for the
-    next child. Only goals that are suspected to have ended a child stay, to be tried alone. The server ends when all
-    have given up.
+    goals go on in another replica that is ready, behind the segments that were delivered; without one, in the first
+    that becomes ready. Only goals that are suspected to have ended a child stay, to be tried alone. The server ends
+    when all have given up.
 
     Args:
         replicas: How each is built. The next is started when the one before is ready, so that an engine that measures
@@ -62,7 +62,6 @@ class ChildServer:
         self._is_closing = threading.Event()
         self._is_ready = threading.Event()  # some replica is, or none ever will be
         self._error: PlannerError | None = None
-        self._avoided_until_s: dict[str, float] = {}
         self._replicas = tuple(
             Replica(
                 f"engine process {number}" if len(replicas) > 1 else "the engine process",
@@ -174,14 +173,15 @@ class ChildServer:
     # --- What replicas tell, under the lock
 
     def on_change(self, replica: Replica) -> None:
-        """Starts the next replica, and moves the goals of one whose process has ended or that has given up."""
+        """Starts the next replica, and moves the goals of those that are not ready to those that are."""
         if self._is_closing.is_set():
             return
         self._start_next()
-        if not replica.is_ready:
-            for request_id in replica.quarantine:
-                self._withdraw_admission(request_id)
-            self._move_goals(replica)
+        for other in self._replicas:
+            if not other.is_ready:
+                for request_id in other.quarantine:
+                    self._withdraw_admission(request_id)
+                self._move_goals(other)
         errors = [r.error for r in self._replicas if r.error is not None]
         if len(errors) == len(self._replicas):
             self._stop(errors[-1])
@@ -193,14 +193,15 @@ class ChildServer:
             self._is_ready.clear()
 
     def takes_back(self, replica: Replica, finished: Finished) -> bool:
-        """Moves a goal whose model server does not answer to a replica whose server does, if there is one."""
+        """Moves a goal whose model server does not answer to a replica whose server may, if one has not had it yet."""
         if finished.result.error_code is not ErrorCode.SERVER_UNREACHABLE:
             return False
-        now_s = self._clock.now_s()
-        self._avoided_until_s[replica.name] = now_s + AVOIDED_S
-        request_id = finished.result.request_id
+        request_id, now_s = finished.request_id, self._clock.now_s()
+        replica.unanswered_at_s = now_s
+        replica.unanswered = {request_id, *replica.unanswered.intersection(self._book.request_ids)}
         goal = self._book.get(request_id)
-        others = [r for r in self._ready() if r is not replica and self._avoided_until_s.get(r.name, 0.0) <= now_s]
+        untried = (r for r in self._answering() if request_id not in r.unanswered)
+        others = [r for r in untried if not self._has_just_failed(r, now_s)]
         if goal is None or goal.result is not None or not others:
             return False
         _log.warning("goal %s goes on elsewhere: %s", request_id, finished.result.error_msg)
@@ -226,8 +227,8 @@ class ChildServer:
                 return
 
     def _move_goals(self, replica: Replica) -> None:
-        """Lets others that are ready go on with the goals of a replica, except suspects if it will try them alone."""
-        others = [r for r in self._ready() if r is not replica]
+        """Lets others that answer go on with the goals of a replica, except suspects if it will try them alone."""
+        others = [r for r in self._answering() if r is not replica and r.unanswered_at_s is None]
         if replica.error is not None:  # no process will be there for them
             others = others or [r for r in self._replicas if r.has_started and r.error is None]
         if not others:
@@ -242,8 +243,8 @@ class ChildServer:
     def _home(self, request_id: str) -> Replica | None:
         return next((r for r in self._replicas if request_id in r.quarantine), None)
 
-    def _ready(self) -> list[Replica]:
-        return [r for r in self._replicas if r.is_ready and r.error is None]
+    def _answering(self) -> list[Replica]:
+        return [r for r in self._replicas if r.answers]
 
     def _chosen(self, request: PlanRequest, replicas: Sequence[Replica]) -> Replica:
         """Returns which of some replicas a goal is given to."""
@@ -256,10 +257,25 @@ class ChildServer:
             others = [record.request for record in records if record is not None]
             num_urgent = sum(r.urgency is Urgency.URGENT for r in others) if request.urgency is Urgency.URGENT else 0
             is_warm = any(r.robot_model == request.robot_model for r in others)
-            is_avoided = self._avoided_until_s.get(replica.name, 0.0) > now_s
-            return (not replica.is_ready, is_avoided, num_urgent, len(others), not is_warm)
+            is_avoided = self._is_avoided(replica, request, now_s)
+            return (not replica.answers, is_avoided, num_urgent, len(others), not is_warm)
 
         return min(replicas, key=rank)
+
+    def _has_just_failed(self, replica: Replica, now_s: float) -> bool:
+        """Returns whether it is no use to try its model server, which has not answered."""
+        return replica.unanswered_at_s is not None and now_s < replica.unanswered_at_s + AVOIDED_S
+
+    def _is_avoided(self, replica: Replica, request: PlanRequest, now_s: float) -> bool:
+        """Returns whether a new goal goes elsewhere if it can: the model server did not answer, and nothing came since.
+
+        After a while it is tried with one goal at a time: one that can wait, and whose plan is not given.
+        """
+        if replica.unanswered_at_s is None:
+            return False
+        can_try = request.urgency is not Urgency.URGENT and request.time_budget_s is None and not request.plan
+        is_planning = any(goal is not None and not goal.is_complete for goal in map(self._book.get, replica.quarantine))
+        return not can_try or is_planning or self._has_just_failed(replica, now_s)
 
     def _forget(self, request_id: str) -> None:
         replica = self._home(request_id)
@@ -273,7 +289,7 @@ class ChildServer:
 
         def has_engine(request_id: str) -> bool:
             replica = self._home(request_id)
-            return replica is not None and replica.is_ready and replica.silent_s is None
+            return replica is not None and replica.answers
 
         with self._lock:
             now_s = self._clock.now_s()

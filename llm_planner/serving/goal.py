@@ -86,8 +86,8 @@ class Goal:
             self.awaited_length.cancel()
             self.awaited_length = None
 
-    def replay(self, record: GoalRecord) -> None:
-        """Catches up with what happened before: deliveries and reports in the order of their times.
+    def replay(self, record: GoalRecord, now_s: float) -> None:
+        """Catches up with what happened until now: deliveries and reports in the order of their times.
 
         A report of a segment comes after its delivery, also where the clock shows the same time for both.
         """
@@ -99,6 +99,8 @@ class Goal:
             self.execution.deliver(segment, delivered_at_s)
         for received_at_s, report in reports:
             self.execution.report(report, received_at_s)
+        self.generation.num_segments = self.execution.num_delivered
+        self.generation.robot_idle_at_s = self.execution.idle_at_s(now_s)
 
     @property
     def delivered(self) -> tuple[Segment, ...]:
@@ -280,13 +282,16 @@ class Goal:
         )
 
 
-def open_goal(record: GoalRecord, prepared: Prepared, scheduler: Scheduler, *, expects_reports: bool) -> Goal:
+def open_goal(
+    record: GoalRecord, prepared: Prepared, scheduler: Scheduler, now_s: float, *, expects_reports: bool
+) -> Goal:
     """Returns the goal of a record, with a generation, a robot to follow, and all that happened before.
 
     Args:
         record: What was asked, and what happened to it in other engine processes.
         prepared: The same, ready.
         scheduler: Holds the KV ledger.
+        now_s: The time.
         expects_reports: Whether the robot reports its segments.
 
     Raises:
@@ -325,5 +330,5 @@ def open_goal(record: GoalRecord, prepared: Prepared, scheduler: Scheduler, *, e
         failures=list(request.failures[: sum(segment.is_replan for segment in request.delivered)]),
     )
     if request.delivered:
-        goal.replay(record)
+        goal.replay(record, now_s)
     return goal

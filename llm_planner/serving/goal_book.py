@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.request import AtDeadline, PlanRequest, PlanResult, Urgency
+from llm_planner.core.request import AtDeadline, PlanRequest, PlanResult
 from llm_planner.core.segment import SegmentReport
 from llm_planner.serving.admission import Admission
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
@@ -132,7 +132,7 @@ class GoalBook:
         for goal in self._unfinished.values():
             if goal.request.robot_id != request.robot_id or goal.overrun(now_s) is not AtDeadline.GOES_ON:
                 continue
-            if request.urgency is not Urgency.URGENT or goal.request.urgency is Urgency.URGENT:
+            if not request.supersedes(goal.request):
                 raise PlannerError(
                     ErrorCode.BUDGET_EXCEEDED,
                     f"skipped: the robot's goal {goal.request_id} has exceeded its time budget and goes on "

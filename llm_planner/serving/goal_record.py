@@ -98,6 +98,12 @@ class GoalRecord:
         return first <= report.index < len(self.segments)
 
     @property
+    def waits_for_robot(self) -> bool:
+        """Whether no engine has anything to do for it before its robot says more."""
+        num_replans = sum(segment.is_replan for segment in self.segments)
+        return self.is_complete and len(self.request.failures) == num_replans
+
+    @property
     def decide_by_s(self) -> float | None:
         """When it is refused unless an engine has decided about it; None if nothing has to be decided any more."""
         request = self.request

@@ -5,7 +5,7 @@ import select
 from collections import deque
 from multiprocessing.connection import Connection
 
-from llm_planner.core.request import PlanRequest, Urgency
+from llm_planner.core.request import Urgency
 from llm_planner.serving.goal_record import GoalRecord
 from llm_planner.serving.messages import Cancel, Look, ParentMessage, Report
 
@@ -19,9 +19,9 @@ class ParentGoneError(Exception):
 class Inbox:
     """Messages in the order in which they came, except that deferrable ones stand behind all others.
 
-    A goal is deferrable if it is not urgent and has no time budget. Preparing one takes about a millisecond: when a
-    whole fleet sends its goals at once, an emergency behind them, and every plan that is being written, would wait for
-    all of them. A look is deferrable too: it shows the goals that came before it.
+    A goal is deferrable if it is not urgent; of these, those with a time budget come first. Preparing one takes about a
+    millisecond: when a whole fleet sends its goals at once, an emergency behind them, and every plan that is being
+    written, would wait for all of them. A look is deferrable too: it shows the goals that came before it.
 
     A report about a goal that still stands behind brings that goal with it, so that of one goal nothing is overtaken.
     A goal that is cancelled before it was taken is dropped.
@@ -34,7 +34,8 @@ class Inbox:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._first: deque[ParentMessage] = deque()
-        self._deferrable: dict[str, GoalRecord | Look] = {}
+        self._hurried: dict[str, GoalRecord | Look] = {}  # deferrable, with a time budget
+        self._deferrable: dict[str, GoalRecord | Look] = {}  # without
 
     def has_message(self, timeout_s: float) -> bool:
         """Returns whether there is a message for ``take``, which does not stand behind others.
@@ -47,7 +48,7 @@ class Inbox:
             Exception: Whatever a message raises that cannot be read.
         """
         self._receive(0.0)
-        if not self._first and not self._deferrable:
+        if not self._first and not self.has_deferrable:
             self._receive(timeout_s)
         return bool(self._first)
 
@@ -68,11 +69,17 @@ class Inbox:
     @property
     def has_deferrable(self) -> bool:
         """Whether there is a message for ``take_deferrable``."""
-        return bool(self._deferrable)
+        return bool(self._hurried or self._deferrable)
+
+    @property
+    def is_hurried(self) -> bool:
+        """Whether the next message that is deferrable has a time budget."""
+        return bool(self._hurried)
 
     def take_deferrable(self) -> GoalRecord | Look:
         """Returns the next message that is deferrable."""
-        return self._deferrable.pop(next(iter(self._deferrable)))
+        messages = self._hurried or self._deferrable
+        return messages.pop(next(iter(messages)))
 
     def _receive(self, timeout_s: float) -> None:
         while select.select([self._connection], [], [], timeout_s)[0]:  # ``poll`` would wake up a millisecond late
@@ -87,11 +94,12 @@ class Inbox:
         if isinstance(message, Look):
             self._deferrable[_LOOK] = message
             return
-        if isinstance(message, GoalRecord) and _is_deferrable(message.request):
-            self._deferrable[message.request.request_id] = message
+        if isinstance(message, GoalRecord) and message.request.urgency is not Urgency.URGENT:
+            goals = self._deferrable if message.request.time_budget_s is None else self._hurried
+            goals[message.request_id] = message
             return
         if isinstance(message, Cancel | Report):
-            goal = self._deferrable.pop(message.request_id, None)
+            goal = self._hurried.pop(message.request_id, None) or self._deferrable.pop(message.request_id, None)
             if isinstance(message, Cancel):
                 self._first = deque(one for one in self._first if not _opens(one, message.request_id))
             elif goal is not None:
@@ -101,7 +109,3 @@ class Inbox:
 
 def _opens(message: ParentMessage, request_id: str) -> bool:
     return isinstance(message, GoalRecord) and message.request.request_id == request_id
-
-
-def _is_deferrable(request: PlanRequest) -> bool:
-    return request.urgency is not Urgency.URGENT and request.time_budget_s is None

@@ -116,7 +116,7 @@ class PlannerLoop:
             return []
         try:
             prepared = self._preparer.prepare(request)
-            goal = open_goal(record, prepared, self._scheduler, expects_reports=self._do_clients_report)
+            goal = open_goal(record, prepared, self._scheduler, now_s, expects_reports=self._do_clients_report)
         except PlannerError as error:
             return [_failure(request.request_id, error, request.delivered)]
         self._goals[request.request_id] = goal
@@ -221,6 +221,11 @@ class PlannerLoop:
     def least_budget_s(self, now_s: float) -> float:
         """Returns what is left of the time budget that ends first; infinite if there is none to keep."""
         return self._budgets.least_left_s(now_s)
+
+    @property
+    def has_emergency(self) -> bool:
+        """Whether the plan of an urgent goal is being written."""
+        return any(g.request.urgency is Urgency.URGENT and not g.is_plan_complete for g in self._goals.values())
 
     def next_wakeup_s(self, now_s: float) -> float | None:
         """Returns when ``step`` has something to do; None for not before something comes in."""

@@ -107,13 +107,8 @@ class Quarantine:
             goal.given_at_s, goal.has_progressed = None, False
         self.waiting = dict(self._goals)
 
-    def process_is_ready(self, now_s: float) -> None:
-        """Notes that the present process has loaded its model: it begins with what it has been given."""
-        for goal in self._goals.values():
-            goal.given_at_s = None if goal.given_at_s is None else now_s
-
     def end_process(self) -> list[str]:
-        """Notes that a process that had begun to work has ended by itself; returns the goals that end for that."""
+        """Notes that a process has ended by itself; returns the goals that end for that."""
         blamed = {n: g for n, g in self._goals.items() if g.given_at_s is not None and not g.has_progressed}
         for goal in blamed.values():
             goal.num_attempts += 1

@@ -11,7 +11,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.serving.child_link import ChildLink, Timeouts
-from llm_planner.serving.events import Event, Finished
+from llm_planner.serving.events import Event, Finished, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.goal_record import GoalRecord
 from llm_planner.serving.loop import PlannerLoop
@@ -77,6 +77,8 @@ class Replica:
         is_ready: Whether its engine plans now.
         error: Why it has given up; None while it has not.
         num_restarts: How often its process was replaced.
+        unanswered_at_s: When its model server did not answer for the last time; None if it has brought a segment since.
+        unanswered: The unfinished goals that it gave up for that.
         loop_status: The last word of its loop; None before the first.
         view: The last answer to ``look``, whose totals include what earlier processes did; None before the first.
     """
@@ -109,6 +111,8 @@ class Replica:
         self.has_started = self.is_ready = False
         self.error: PlannerError | None = None
         self.num_restarts = 0
+        self.unanswered_at_s: float | None = None
+        self.unanswered: set[str] = set()
         self.loop_status: LoopStatus | None = None
         self.view: LoopView | None = None
         self._earlier = Totals()  # of the processes before, as far as they have told
@@ -153,6 +157,11 @@ class Replica:
         return None if link is None else link.silent_s
 
     @property
+    def answers(self) -> bool:
+        """Whether its engine plans now, and has said something of late."""
+        return self.is_ready and self.silent_s is None
+
+    @property
     def child_pid(self) -> int | None:
         """Process id of the child, if there is one now."""
         link = self._link
@@ -184,8 +193,8 @@ class Replica:
             self.forget(request_id)
 
     def _hand_over(self, now_s: float) -> None:
-        """Tells the present child the goals that it may have by now."""
-        if self._link is None:
+        """Tells the present child, once it is ready, the goals that it may have by now."""
+        if self._link is None or not self.is_ready:
             return
         for request_id in self.quarantine.take(now_s):
             goal = self._book.get(request_id)
@@ -199,9 +208,10 @@ class Replica:
                 case Heartbeat(status):
                     self.loop_status = status
                     if not self.is_ready:
-                        self.is_ready = True
-                        self.quarantine.process_is_ready(now_s)
+                        self.is_ready, self.unanswered_at_s = True, None  # it has asked its model server
                         self._owner.on_change(self)
+                    else:
+                        self._spare_waiting()
                 case Snapshot(view):
                     self._is_looking = False
                     if view is not None:
@@ -212,12 +222,21 @@ class Replica:
                     self._num_failures = self._num_hangs = 0
                     if self._link is not None:
                         self._link.num_hangs = 0
+                    if isinstance(event, SegmentReady):
+                        self.unanswered_at_s = None
                     self.quarantine.progress(event.request_id)
                     is_elsewhere = isinstance(event, Finished) and self._owner.takes_back(self, event)
                     if not is_elsewhere and isinstance(self._book.accept(_settled(event), now_s), Finished):
                         self.quarantine.remove(event.request_id)
             if self.quarantine.waiting:
                 self._hand_over(now_s)
+
+    def _spare_waiting(self) -> None:
+        """Notes that the child lives with goals that only wait for their robots: nothing else will come of these."""
+        for request_id in self.quarantine:
+            goal = self._book.get(request_id)
+            if goal is not None and goal.waits_for_robot and request_id not in self.quarantine.waiting:
+                self.quarantine.progress(request_id)
 
     # --- The watcher's thread
 
@@ -255,26 +274,27 @@ class Replica:
         finally:
             is_orderly = self._is_closing.is_set() and link.is_ready  # one that is loading reads nothing
             link.end(self._timeouts.stop_timeout_s if is_orderly else 0.0)
-            with self._lock:
-                self.is_ready = False
-                self._link, self._is_looking = None, False
-                if self.view is not None:
-                    self._earlier = self.view.totals
+            has_found_reason = self._end_process()
         if self._is_closing.is_set():
             return
         if link.error is not None and self.num_restarts == 0:
             raise link.error
         self._num_hangs += link.has_hung
         with self._lock:
-            has_found_reason = link.is_ready and self._end_blamed()
             self._owner.on_change(self)
         self._note_failure(link.error, is_explained=has_found_reason)
 
-    def _end_blamed(self) -> bool:
-        """Ends the goals for which the child that had them ended; returns whether there were any."""
-        blamed = self.quarantine.end_process()
-        for request_id in blamed:
-            self._end(request_id, ErrorCode.ENGINE_FAILED, "the engine failed again and again while it planned this")
+    def _end_process(self) -> bool:
+        """Notes that the child has ended, and ends the goals for which it did; returns whether there were any."""
+        with self._lock:
+            self.is_ready = False
+            self._link, self._is_looking = None, False
+            if self.view is not None:
+                self._earlier = self.view.totals
+            blamed = self.quarantine.end_process()
+            for request_id in blamed:
+                what = "the engine failed again and again while it planned this"
+                self._end(request_id, ErrorCode.ENGINE_FAILED, what)
         return bool(blamed)
 
     def _note_failure(self, error: PlannerError | None, *, is_explained: bool = False) -> None:
@@ -292,8 +312,7 @@ class Replica:
         self._is_closing.wait(min(2.0, 0.05 * 2**self._num_failures))
 
     def _adopt(self, link: ChildLink) -> None:
-        """Makes ``link`` the present one and tells it the goals."""
+        """Makes ``link`` the present one; it is told the goals when it is ready."""
         with self._lock:
             self._link = link
             self.quarantine.begin_process()
-            self._hand_over(self._clock.now_s())

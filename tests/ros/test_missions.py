@@ -334,6 +334,15 @@ def test_a_plan_that_is_only_shown_moves_nothing_if_it_is_closed_in_time(robot):
     assert started == []
 
 
+def test_a_plan_that_is_only_to_be_shown_takes_no_place(robot):
+    goal_id = robot.instruct()
+    robot.spin()
+    with pytest.raises(PlannerError) as caught:
+        robot.instruct(Urgency.URGENT, plan_only=True)
+    assert caught.value.code is ErrorCode.ROBOT_BUSY
+    assert list(robot.action.sent) == [goal_id]
+
+
 @pytest.mark.parametrize("urgency", [Urgency.NORMAL, Urgency.URGENT])
 def test_a_plan_of_which_all_was_delivered_needs_no_reflex(robot, urgency):
     goal_id = robot.instruct(urgency)

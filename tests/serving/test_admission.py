@@ -84,6 +84,14 @@ def test_a_robot_has_one_goal_and_urgent_goes_before(old, new):
         assert caught.value.code is ErrorCode.ROBOT_BUSY
 
 
+def test_what_is_only_shown_takes_no_place():
+    previous = make_request("r1", robot_id="x")
+    preview = make_request("r2", robot_id="x", urgency=Urgency.URGENT, plan_only=True)
+    assert refusal(lambda: make_admission().check(preview, {"r1": previous})) is ErrorCode.ROBOT_BUSY
+    urgent = replace(preview, plan_only=False)
+    assert make_admission().check(urgent, {"r1": replace(previous, plan_only=True)}) is not None
+
+
 def test_a_goal_cannot_be_sent_twice():
     with pytest.raises(PlannerError) as caught:
         make_admission().check(make_request("r1", robot_id="y"), {"r1": make_request("r1", robot_id="x")})

@@ -228,6 +228,34 @@ class Oracle(ExpectedLengths):
         return Lengths(lower=left, expected=float(left), upper=left)
 
 
+def check_worst_cases(run):
+    """Has what is remembered of worst cases compared with what would be found."""
+    budgets = run.loop._budgets
+    remembered = budgets._worst_s
+
+    def worst_s(kept, *, others_yield=False):
+        time_s = remembered(kept, others_yield=others_yield)
+        assert time_s == budgets._find_worst_s(kept, others_yield=others_yield)
+        return time_s
+
+    budgets._worst_s = worst_s
+
+
+def test_worst_cases_are_found_once_before_a_step_in_which_nothing_changes(monkeypatch):
+    run, found, num_budgets = Run(max_num_seqs=32), [], 8
+    for number in range(24):
+        run.submit(f"other{number}", "long")
+    run.go(6)
+    for number in range(num_budgets):
+        run.submit(f"r{number}", "long", time_budget_s=30.0, **WHOLE)
+    run.go(4)
+    find = run.loop._budgets._find_worst_s
+    monkeypatch.setattr(run.loop._budgets, "_find_worst_s", lambda *a, **k: found.append(a) or find(*a, **k))
+    run.go(1)
+    assert len(run.loop._scheduler.reservations.live) == num_budgets
+    assert len(found) == 2 * num_budgets  # whether others yield, and whether not
+
+
 arrivals = st.lists(
     st.tuples(
         st.floats(0.0, 0.5),
@@ -277,6 +305,7 @@ def test_an_admitted_goal_is_in_time_and_others_are_refused_before_anything_is_s
 ):
     """No admitted budget is broken: the estimator is exact, lengths are known or within the pessimistic ones."""
     run = Run(policy=policy, max_num_seqs=max_num_seqs)
+    check_worst_cases(run)
     if is_exact:
         run.loop._budgets.lengths = Oracle()
     arrived_s = {}

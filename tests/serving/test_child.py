@@ -22,6 +22,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import Situation
 from llm_planner.core.time_utility import TimeUtility
+from llm_planner.serving import quarantine
 from llm_planner.serving.child import ChildServer
 from llm_planner.serving.child_link import Timeouts
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
@@ -301,6 +302,28 @@ def test_a_goal_that_kills_the_engine_takes_no_other_with_it(own):
     for name in names:
         code = ErrorCode.ENGINE_FAILED if name == "r2" else ErrorCode.NONE
         assert owner.result(name).error_code is code, owner.result(name)
+
+
+def build_late(**options: Any) -> PlannerLoop:
+    time.sleep(1.0)
+    return build(**options)
+
+
+def test_a_suspect_is_alone_also_in_a_child_that_loads_for_longer_than_a_trial(own, monkeypatch):
+    monkeypatch.setattr(quarantine, "TRIAL_S", 0.2)
+    dying = {"step_s": 0.001, "dies_at": "poison"}
+    owner = own(functools.partial(build, **dying), next_factory=functools.partial(build_late, **dying))
+    owner.server.submit(make_request("r1", "poison"))
+    owner.server.submit(make_request("r2", "go"))
+    deadline_s = time.monotonic() + 30.0
+    while not (owner.server.status.num_restarts and owner.server.child_pids):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+    time.sleep(0.4)  # the trial would be over, the child is loading
+    owner.server.submit(make_request("r3", "go"))
+    assert owner.result("r1").error_code is ErrorCode.ENGINE_FAILED
+    assert owner.result("r2").plan == owner.result("r3").plan == PLAN
+    assert owner.server.status.num_restarts == 2
 
 
 def test_engines_that_goals_kill_one_after_the_other_are_always_replaced(own):

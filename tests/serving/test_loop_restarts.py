@@ -4,6 +4,7 @@
 import pytest
 
 from llm_planner.core.errors import ErrorCode
+from llm_planner.core.request import Urgency
 from llm_planner.serving.events import Finished
 from llm_planner.serving.goal_record import GoalRecord
 from tests.serving.builders import make_loop, make_request, make_segment, succeeded
@@ -70,3 +71,17 @@ def test_delivered_tokens_count_as_tokens():
     assert run.result().error_code is ErrorCode.PLAN_TRUNCATED
     assert run.result().error_msg == "the plan had 20 tokens and no end; raise max_tokens"
     assert run.result().metrics.num_output_tokens == 15
+
+
+def test_what_was_delivered_before_counts_where_goals_are_ranked():
+    """A robot that is busy for a minute waits for nothing, however long ago its goal came."""
+    run = Run(make_loop({"go": "a(1);b(2);"}, policy="tardiness", max_num_seqs=1))
+    delivered = (make_segment(0, "a(1);", seconds=60.0),)
+    record = GoalRecord(request=make_request(delivered=delivered), arrival_s=-95.0, delivered_at_s=(-1.0,))
+    run.take(run.loop.open(record, 0.0))
+    (generation,) = run.loop._scheduler.generations
+    assert generation.num_segments == 1
+    assert generation.robot_idle_at_s == pytest.approx(59.0, abs=0.1)
+    run.submit("urgent", "go", urgency=Urgency.URGENT)
+    run.go(until_s=0.5)
+    assert next(event.request_id for _, event in run.events) == "urgent"

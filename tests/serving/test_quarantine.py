@@ -67,16 +67,6 @@ def test_a_trial_ends_with_its_goal_or_with_its_time():
     assert quarantine.take(1.0 + TRIAL_S) == ["c"]
 
 
-def test_a_trial_begins_when_the_process_has_loaded_its_model():
-    quarantine = make_quarantine("a", "b", "c")
-    fail(quarantine, 2)
-    quarantine.begin_process()
-    assert quarantine.take(0.0) == ["a"]
-    quarantine.process_is_ready(2 * TRIAL_S)
-    assert quarantine.take(2 * TRIAL_S) == quarantine.take(2.9 * TRIAL_S) == []
-    assert quarantine.end_process() == ["a"]
-
-
 def test_urgent_goals_do_not_wait():
     quarantine = make_quarantine("a")
     fail(quarantine, 2)

@@ -7,6 +7,8 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +16,8 @@ import pytest
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest, Urgency
+from llm_planner.core.step import SchedulerOutput, StepOutput
+from llm_planner.serving import child
 from llm_planner.serving.child import ChildServer
 from llm_planner.serving.events import SegmentReady
 from llm_planner.serving.fake import FakeBackend, FakeTiming
@@ -22,7 +26,7 @@ from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.preparation import Prepared
 from llm_planner.serving.replica import Factories
 from tests.serving.builders import StubPreparer, make_admission, make_loop, make_request
-from tests.serving.test_child import PLAN, Owner, build, build_nothing, start_slowly
+from tests.serving.test_child import PLAN, TIMEOUTS, Owner, build, build_nothing, start_slowly, stop
 
 WAIT_S = 30.0
 SLOW = functools.partial(build, step_s=0.03)
@@ -32,9 +36,9 @@ SLOW = functools.partial(build, step_s=0.03)
 def own() -> Iterator[Callable[..., Owner]]:
     owners: list[Owner] = []
 
-    def make(*replicas: Factories, are_ready: bool = True) -> Owner:
+    def make(*replicas: Factories, are_ready: bool = True, **options: Any) -> Owner:
         first, *others = replicas
-        owner = Owner(first.first, next_factory=first.later, others=others)
+        owner = Owner(first.first, next_factory=first.later, others=others, **options)
         owners.append(owner)
         until_s = time.monotonic() + WAIT_S
         while are_ready and owner.server.status.num_ready < len(replicas):
@@ -158,6 +162,19 @@ def test_an_urgent_goal_goes_where_the_fewest_urgent_ones_are(own):
     require_whole(owner, "urgent", "a", "b", "second")
 
 
+def test_an_engine_that_hangs_gets_no_new_goals(own):
+    timeouts = replace(TIMEOUTS, warn_timeout_s=0.3, least_hang_timeout_s=600.0, hang_timeout_s=600.0)
+    owner = own(Factories(SLOW), Factories(SLOW), timeouts=timeouts)
+    stop(hanging := owner.server.child_pids[0])
+    while owner.server.status.silent_s is None:
+        time.sleep(0.01)
+    submit(owner, "a", "b")
+    submit(owner, "urgent", urgency=Urgency.URGENT)
+    assert homes(owner) == [[], ["a", "b", "urgent"]]
+    require_whole(owner, "a", "b", "urgent")
+    os.kill(hanging, signal.SIGCONT)
+
+
 class Unreachable(StubPreparer):
     """Stands for a model server that does not answer."""
 
@@ -184,6 +201,60 @@ def test_if_no_model_server_answers_the_goal_ends_with_that(own):
     submit(owner, "a")
     result = owner.result("a")
     assert (result.error_code, "nothing answers" in result.error_msg) == (ErrorCode.ENGINE_FAILED, True)
+
+
+RETRY_S = 0.6
+
+
+class OnlyWhile(FakeBackend):
+    """Stands for a model server that answers only while a file is there: else goals fail after a while."""
+
+    file: Path
+
+    def execute(self, scheduled: SchedulerOutput) -> StepOutput:
+        if self.file.exists() or not scheduled.num_scheduled_tokens:
+            return super().execute(scheduled)
+        time.sleep(RETRY_S)
+        failed = dict.fromkeys(scheduled.num_scheduled_tokens, "nothing answers")
+        return StepOutput(failed=failed, unanswered=frozenset(failed), duration_s=RETRY_S)
+
+
+def build_only_while(file: Path) -> PlannerLoop:
+    backend = OnlyWhile(plans={"go": PLAN}, sleep=time.sleep)
+    backend.file = file
+    return make_loop(backend=backend, policy="fcfs_stream")
+
+
+def test_while_all_model_servers_are_gone_a_goal_is_tried_once_by_each(own, monkeypatch, tmp_path):
+    monkeypatch.setattr(child, "AVOIDED_S", RETRY_S / 6)
+    gone = Factories(functools.partial(build_only_while, tmp_path / "never"))
+    owner = own(gone, gone)
+    submit(owner, "a")
+    assert owner.result("a").error_code is ErrorCode.ENGINE_FAILED
+    submit(owner, "b", urgency=Urgency.URGENT)
+    assert owner.result("b").error_code is ErrorCode.ENGINE_FAILED
+
+
+def test_a_model_server_that_did_not_answer_is_tried_with_one_goal_that_can_wait(own, monkeypatch, tmp_path):
+    monkeypatch.setattr(child, "AVOIDED_S", 0.1)
+    file = tmp_path / "up"
+    owner = own(Factories(functools.partial(build_only_while, file)), Factories(SLOW))
+    submit(owner, "a")
+    require_whole(owner, "a")
+    time.sleep(0.2)
+    submit(owner, "urgent", urgency=Urgency.URGENT)
+    submit(owner, "hurried", time_budget_s=30.0)
+    submit(owner, "b", "c")
+    assert homes(owner) == [["b"], ["urgent", "hurried", "c"]]
+    require_whole(owner, "urgent", "hurried", "b", "c")
+    file.touch()
+    time.sleep(0.2)
+    submit(owner, "d")
+    assert homes(owner)[0] == ["d"]
+    require_whole(owner, "d")
+    submit(owner, "e", urgency=Urgency.URGENT)
+    assert homes(owner)[0] == ["e"]
+    require_whole(owner, "e")
 
 
 def test_status_and_view_are_of_all_engines_together(own):

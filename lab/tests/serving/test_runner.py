@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The runner: messages that raise end their own goal, and the longest turn is known."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import groupby
 from multiprocessing import Pipe
@@ -118,23 +119,27 @@ def test_the_longest_turn_is_known_from_the_rehearsals_on():
     assert line.runner.longest_turn_s == 7.0
 
 
-def test_goals_that_come_at_once_do_not_hold_up_plans_that_are_being_written():
-    """Opening a goal takes 1 s here and a step 4 s: four goals, and the one that exceeds it, fit in between."""
-    clock = Clock()
-    loop = make_loop({"go": "a();" * 30}, policy="fcfs_stream")
-    did = []
+def slow_down(loop: PlannerLoop, clock: Clock, did: list[str], **seconds: float) -> None:
+    """Has methods of a loop take some seconds, and note their names."""
 
-    def slow(name: str, seconds: float):
-        call = getattr(loop, name)
-
+    def slow(name: str, call: Callable[..., list], duration_s: float) -> Callable[..., list]:
         def take_a_while(*arguments: object) -> list:
             did.append(name)
-            clock.now += seconds
+            clock.now += duration_s
             return call(*arguments)
 
         return take_a_while
 
-    loop.step, loop.open = slow("step", 4.0), slow("open", 1.0)
+    for name, duration_s in seconds.items():
+        setattr(loop, name, slow(name, getattr(loop, name), duration_s))
+
+
+def test_goals_that_come_at_once_do_not_hold_up_plans_that_are_being_written():
+    """Opening a goal takes 1 s here and a step 4 s: four goals, and the one that exceeds it, fit in between."""
+    clock = Clock()
+    loop = make_loop({"go": "a();" * 30}, policy="fcfs_stream")
+    did: list[str] = []
+    slow_down(loop, clock, did, step=4.0, open=1.0)
     line = Line(loop, record("early", urgency=Urgency.URGENT), clock=clock)
     line.turn(2)
     line.tell(*(record(f"r{number}") for number in range(20)))
@@ -144,6 +149,26 @@ def test_goals_that_come_at_once_do_not_hold_up_plans_that_are_being_written():
     runs = [(name, len(list(group))) for name, group in groupby(did)]
     assert runs == [("open", 1), ("step", 1), ("open", 6), ("step", 1), ("open", 5), ("step", 1)]
     assert list(loop.request_ids)[:3] == ["early", "r0", "late"]
+
+
+@pytest.mark.parametrize("urgency", [Urgency.URGENT, Urgency.NORMAL])
+def test_goals_with_time_budgets_that_come_at_once_hold_up_no_emergency(urgency):
+    """Opening a goal takes 1 s here and a step 4 s."""
+    clock = Clock()
+    loop = make_loop({"go": "a();" * 30}, policy="fcfs_stream")
+    did: list[str] = []
+    slow_down(loop, clock, did, step=4.0, open=1.0)
+    line = Line(loop, record("early"), clock=clock)
+    line.turn(2)
+    line.tell(*(record(f"r{number}", time_budget_s=1000.0) for number in range(7)), record("late", urgency=urgency))
+    line.turn(12)
+    runs = [(name, len(list(group))) for name, group in groupby(did)]
+    if urgency is Urgency.URGENT:
+        assert list(loop.request_ids)[:3] == ["early", "late", "r0"]
+        assert runs[:5] == [("open", 1), ("step", 1), ("open", 6), ("step", 1), ("open", 2)]
+    else:
+        assert list(loop.request_ids)[:3] == ["early", "r0", "r1"]
+        assert runs[2][1] >= 7
 
 
 def test_goals_wait_as_long_as_a_short_time_budget_is_kept():

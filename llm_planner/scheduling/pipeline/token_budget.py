@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dynamic Token-Budget Estimation: every micro-batch gets an equal share of prompts and decodes."""
+"""Dynamic Token-Budget Estimation: every micro-batch gets an equal share of the prompts."""
 
 from collections import deque
 
@@ -20,18 +20,6 @@ class DynamicTokenBudget:
     def num_owed_tokens(self) -> int:
         """Prompt tokens that were announced and have not been given out."""
         return sum(self._shares) + self._left_over
-
-    def next_budget(self, num_micro_batches: int, num_decode_tokens: int, num_new_prefill_tokens: int) -> int:
-        """Returns ``token_budget`` for the next micro-batch, >= 0.
-
-        Args:
-            num_micro_batches: In flight when the pipeline is full, >= 1.
-            num_decode_tokens: One per decoding sequence, whether in flight or not.
-            num_new_prefill_tokens: Prompt tokens that were not announced before.
-        """
-        return self.next_prefill_share(num_micro_batches, num_new_prefill_tokens) - (
-            -num_decode_tokens // num_micro_batches
-        )
 
     def next_prefill_share(self, num_micro_batches: int, num_new_prefill_tokens: int) -> int:
         """Returns the prompt tokens of the next micro-batch: lines 1 to 10 without the decodes."""

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from llm_planner.scheduling.pipeline.token_budget import DynamicTokenBudget
 
 
-def test_a_prompt_is_spread_over_the_micro_batches_and_so_are_the_decodes():
+def test_a_prompt_is_spread_over_the_micro_batches():
     budget = DynamicTokenBudget()
-    assert [budget.next_budget(4, 10, new) for new in (258, 0, 0, 0, 0)] == [65 + 3, 65 + 3, 64 + 3, 64 + 3, 3]
+    assert [budget.next_prefill_share(4, new) for new in (258, 0, 0, 0, 0)] == [65, 65, 64, 64, 0]
 
 
 def test_a_new_prompt_joins_what_is_still_owed():
@@ -25,7 +25,7 @@ def test_what_a_micro_batch_could_not_use_goes_to_the_next():
 
 
 def test_nothing_to_do_is_no_budget():
-    assert DynamicTokenBudget().next_budget(4, 0, 0) == 0
+    assert DynamicTokenBudget().next_prefill_share(4, 0) == 0
 
 
 calls = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 5000), st.floats(0, 1)), max_size=40)
