@@ -39,7 +39,7 @@ from llm_planner.engine_profile import (
 )
 from llm_planner.language.prose import ProseUnit
 from llm_planner.planning.checks import instruction_checks
-from llm_planner.planning.failure_context import replan_context
+from llm_planner.planning.failure_context import ReplanContext, replan_context
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.prediction.execution_time import ProfiledTimes, check_fits
 from llm_planner.prediction.length import LengthPredictor
@@ -369,11 +369,13 @@ def _openai(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prep
     encoder = dataclasses.replace(encoder, tokenizer=backend.tokenizer, markup=backend.markup or encoder.markup)
     if backend.markup is None:
         return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
+    message = ""
     if config.length_predictor not in {"", OWN_PREDICTOR}:
+        message = "length_predictor: lengths are predicted from token ids, and this server takes messages only; leave it"
+    elif replan_context(config.replan_context) is ReplanContext.FRESH:
+        message = "replan_context: with fresh a model goes on in its answer, and this server takes messages only; leave keep"
+    if message:
         backend.close()
-        message = (
-            "length_predictor: lengths are predicted from token ids, and this server takes messages only; leave it"
-        )
         raise PlannerError(ErrorCode.INVALID_CONFIG, message)
     return backend, _preparer(config, backend, library, encoder)
 
