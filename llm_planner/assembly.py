@@ -66,6 +66,7 @@ from llm_planner.serving.server import PlanServer
 if TYPE_CHECKING:
     from llm_planner.backends.vllm.backend import VllmBackend
     from llm_planner.backends.vllm.engine import EngineSettings
+    from llm_planner.engine.backend import TorchBackend
 
 _log = logging.getLogger(__name__)
 REHEARSED = "look around, take a picture of everything that you see, then come back"
@@ -248,11 +249,17 @@ def _served(config: PlannerConfig, library: RobotLibrary, named: Collection[str]
 
 
 def _torch(config: PlannerConfig, library: RobotLibrary, adapters: Collection[str]) -> tuple[Backend, Preparer]:
+    backend = _open_torch(config, adapters)
+    encoder = prompt_encoder(planner_model(config), backend.tokenizer, backend.tokenizer.start_text)
+    return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
+
+
+def _open_torch(config: PlannerConfig, adapters: Collection[str] = ()) -> "TorchBackend":
     from llm_planner.engine.backend import TorchBackend
 
     engine = config.engine
-    backend = TorchBackend(
-        directory := planner_model(config),
+    return TorchBackend(
+        planner_model(config),
         device=engine.device,
         dtype=engine.dtype,
         num_kv_blocks=engine.num_kv_blocks,
@@ -263,8 +270,6 @@ def _torch(config: PlannerConfig, library: RobotLibrary, adapters: Collection[st
         eviction_method=engine.eviction_method,
         adapters=adapters,
     )
-    encoder = prompt_encoder(directory, backend.tokenizer, backend.tokenizer.start_text)
-    return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
 
 
 def _vllm(config: PlannerConfig, library: RobotLibrary, adapters: tuple[str, ...]) -> tuple[Backend, Preparer]:
@@ -316,24 +321,13 @@ def build_engine(config: PlannerConfig) -> Backend:
         PlannerError: INVALID_CONFIG for a backend that is no engine in this process; a 5xx code if it cannot start.
     """
     config = replica_config(config, 0)
-    engine = config.engine
     if config.backend == "vllm":
         return _open_vllm(config)
     if config.backend != "torch":
         raise PlannerError(
             ErrorCode.INVALID_CONFIG, f"backend {config.backend} cannot be measured step by step; take torch or vllm"
         )
-    from llm_planner.engine.backend import TorchBackend
-
-    return TorchBackend(
-        planner_model(config),
-        device=engine.device,
-        dtype=engine.dtype,
-        num_kv_blocks=engine.num_kv_blocks,
-        max_num_seqs=config.scheduler.max_num_seqs,
-        block_size=engine.block_size,
-        num_threads=torch_threads(config),
-    )
+    return _open_torch(config)
 
 
 def torch_threads(config: PlannerConfig) -> int:
@@ -369,13 +363,14 @@ def _openai(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prep
     encoder = dataclasses.replace(encoder, tokenizer=backend.tokenizer, markup=backend.markup or encoder.markup)
     if backend.markup is None:
         return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
-    message = ""
+    refused = ""
     if config.length_predictor not in {"", OWN_PREDICTOR}:
-        message = "length_predictor: lengths are predicted from token ids, and this server takes messages only; leave it"
+        refused = "length_predictor: lengths are predicted from token ids"
     elif replan_context(config.replan_context) is ReplanContext.FRESH:
-        message = "replan_context: with fresh a model goes on in its answer, and this server takes messages only; leave keep"
-    if message:
+        refused = "replan_context: 'fresh' has the model go on in the midst of an answer"
+    if refused:
         backend.close()
+        message = f"{refused}, and this server takes messages only; leave it"
         raise PlannerError(ErrorCode.INVALID_CONFIG, message)
     return backend, _preparer(config, backend, library, encoder)
 
