@@ -148,7 +148,7 @@ def build_loop(
         backend, preparer = fake, _preparer(config, fake, library, encoder)
     else:
         backend, preparer = _openai(config, library)
-    times = _times(config, profile, backend, library, own_profile)
+    times = _times(config, profile, backend, library, own_profile, num_adapters=len(directories))
     scheduler = Scheduler(limits or settings, policy, backend.info, times)
     loop = PlannerLoop(
         backend=watch(backend) if watch else backend,
@@ -174,10 +174,12 @@ def _times(
     backend: Backend,
     library: RobotLibrary,
     own_profile: FindProfile,
+    *,
+    num_adapters: int,
 ) -> ProfiledTimes | None:
     """Returns what time budgets count on; None to learn it from the steps."""
     if config.engine.profile == AUTO and config.backend in MEASURED_BACKENDS:
-        own = own_profile(EngineAtHand(config, planner_model(config), backend, library))
+        own = own_profile(EngineAtHand(config, planner_model(config), backend, library, num_adapters))
         return None if own is None else ProfiledTimes(own.profile, own.discard)
     if profile is None:
         return None
