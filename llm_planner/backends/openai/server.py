@@ -11,6 +11,7 @@ from typing import Any
 import httpx2
 
 from llm_planner.backends.openai.errors import ServerError
+from llm_planner.backends.support import require_no_secrets
 from llm_planner.core.config import OpenAIConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.documents import DocumentError, parse_json
@@ -68,6 +69,7 @@ class ModelServer:
     """
 
     def __init__(self, config: OpenAIConfig, api_key: str | None) -> None:
+        require_no_secrets(config)
         self._url = _checked_url(config.base_url)
         self._root = self._url.removesuffix("/v1")
         self._key_variable = config.api_key_variable
@@ -290,12 +292,6 @@ def _checked_url(base_url: str) -> str:
         url = httpx2.URL(base_url)
     except httpx2.InvalidURL as error:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"openai.base_url is no address: {error}") from error
-    if url.userinfo:
-        raise PlannerError(
-            ErrorCode.INVALID_CONFIG,
-            "openai.base_url holds a user name or password; leave it out, and put the API key into the environment "
-            "variable that openai.api_key_variable names",
-        )
     if url.scheme not in {"http", "https"} or not url.host:
         raise PlannerError(
             ErrorCode.INVALID_CONFIG, f"openai.base_url is {base_url!r}; give an address like http://127.0.0.1:8000/v1"

@@ -162,6 +162,9 @@ class TestAtTheStart:
             ("no address", "http://"),
             ("ftp://127.0.0.1/v1", "http://"),
             ("http://me:secret@127.0.0.1/v1", "environment"),
+            ("http:/me:secret@127.0.0.1/v1", "environment"),
+            ("http://127.0.0.1/v1?key=secret", "environment"),
+            ("http://127.0.0.1/v1#secret", "environment"),
             ("http://127.0.0.1:port/v1", "address"),
         ],
     )
@@ -170,6 +173,13 @@ class TestAtTheStart:
         assert error.code is ErrorCode.INVALID_CONFIG
         assert hint in error.message
         assert "secret" not in error.message
+
+    @pytest.mark.parametrize("variable", ["sk-secret", "secret key", "", "1secret", "SECRET\n"])
+    def test_a_key_in_the_place_of_the_name_of_its_variable(self, start, variable):
+        error = self.error_of(start, api_key_variable=variable)
+        assert error.code is ErrorCode.INVALID_CONFIG
+        assert "environment variable" in error.message
+        assert "secret" not in error.message.lower()
 
     def test_a_key_with_a_line_break(self, start):
         error = self.error_of(start, api_key="a\nb")
