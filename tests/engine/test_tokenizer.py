@@ -105,6 +105,14 @@ def test_bytes_of_special_added_and_unused_tokens(byte_level, sentencepiece):
     assert tuple(sentencepiece.encode(sentencepiece.start_text, allow_special=True)) == (1,)
 
 
+def test_added_tokens_in_sentencepiece_style_stand_for_spaces_too(tmp_path):
+    tokenizer = sentencepiece_tokenizer()
+    tokenizer.add_tokens(["\u2581\u2581", "<tool_call>"])
+    loaded = save(tokenizer, tmp_path)
+    ids = [loaded._fast.token_to_id(token) for token in ("\u2581\u2581", "<tool_call>")]
+    assert [loaded.token_bytes(token_id) for token_id in ids] == [b"  ", b"<tool_call>"]
+
+
 def test_a_special_token_that_merges_could_make_stays_out_of_reach(tmp_path):
     definition = json.loads(byte_level_tokenizer().backend_tokenizer.to_str())
     merged = "".join(definition["model"]["merges"][0])
