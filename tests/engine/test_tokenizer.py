@@ -143,6 +143,13 @@ def test_without_template_there_is_no_chat(byte_level):
     assert byte_level.encode_chat("system", "user") is None
 
 
+def test_a_template_that_is_null_is_none(tmp_path):
+    save(byte_level_tokenizer(), tmp_path)
+    config = tmp_path / "tokenizer_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"chat_template": None}))
+    assert load_chat_format(tmp_path) is None
+
+
 def chat_tokenizer(path, template):
     tokenizer = byte_level_tokenizer()
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
