@@ -4,6 +4,7 @@
 Whatever it answers takes a bounded amount of memory, uncompressed, and is one of the errors of this module or a chunk.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ MAX_BYTES_PER_TOKEN = 10_000  # of a stream: some servers add log probabilities
 MAX_TOKEN_ID = 2**31
 MAX_MODEL_LEN = 10**8
 MOST_NAMED = 20  # models
+MOST_STALLS = 10
+"""Times ``stall_timeout_s``: so long a server may send nothing but comments, while it reads a long prompt."""
 WRONG = (DocumentError, ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError)
 """What is raised where an answer is not what it should be."""
 _FINAL = frozenset({400, 401, 403, 404, 405, 410, 413, 415, 422})
@@ -73,6 +76,7 @@ class ModelServer:
         self._url = _checked_url(config.base_url)
         self._root = self._url.removesuffix("/v1")
         self._key_variable = config.api_key_variable
+        self._most_silent_s = MOST_STALLS * config.stall_timeout_s
         headers = {"Accept-Encoding": "identity"}  # what is compressed could grow without bounds
         if api_key:
             headers["Authorization"] = f"Bearer {_checked_key(api_key, config)}"
@@ -182,6 +186,8 @@ class ModelServer:
         """Yields the data of server-sent events; each is one line, as all known servers send them."""
         self._require_uncompressed(response)
         rest, num_bytes = bytearray(), 0
+        now_s = asyncio.get_running_loop().time
+        silent_since_s = now_s()
         async for piece in response.aiter_raw():
             num_bytes += len(piece)
             rest += piece
@@ -190,6 +196,10 @@ class ModelServer:
                 for line in lines:
                     if line.startswith(b"data:"):
                         yield bytes(line[5:]).strip()
+                        silent_since_s = now_s()
+            if now_s() - silent_since_s > self._most_silent_s:
+                message = f"the model server {self._url} has sent nothing but comments for {self._most_silent_s:.0f} s"
+                raise ServerError(ErrorCode.SERVER_UNREACHABLE, message, is_final=False)
             if len(rest) > MAX_EVENT_BYTES or num_bytes > max_bytes:
                 raise self._nonsense(f"a line, or a stream, without an end ({num_bytes} bytes)")
 
