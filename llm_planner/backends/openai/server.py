@@ -214,8 +214,7 @@ class ModelServer:
     def _chunk(self, data: bytes) -> Chunk:
         try:
             message = parse_json(data)
-            if "error" in message:
-                error = message["error"]
+            if error := message.get("error"):
                 raise self._mid_stream(error if isinstance(error, dict) else {"message": error})
             if not message["choices"]:
                 return Chunk()
@@ -225,7 +224,7 @@ class ModelServer:
             return Chunk(
                 text=str(written.get("content") or written.get("text") or ""),
                 token_ids=None if token_ids is None else tuple(map(token_id_of, token_ids)),
-                finish_reason=None if reason is None else str(reason),
+                finish_reason=str(reason) if reason else None,
             )
         except WRONG as error:
             raise self._nonsense(f"a line that is no completion: {data[:80]!r}") from error

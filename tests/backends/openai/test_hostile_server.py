@@ -89,6 +89,12 @@ def test_a_good_stream_is_read_whatever_its_pieces():
     ]
 
 
+def test_no_error_and_no_reason_may_be_spelled_out():
+    first = {"error": None, "choices": [CHOICE["choices"][0] | {"finish_reason": ""}]}
+    chunks = Hostile(OK, event(first), event({"error": "", **LAST})).ask("complete")
+    assert [(chunk.text, chunk.finish_reason) for chunk in chunks] == [("mf(50);", None), ("", "stop")]
+
+
 @pytest.mark.parametrize(
     ("repeat", "reason"),
     [
