@@ -3,6 +3,8 @@
 
 import dataclasses
 import logging
+import threading
+from unittest.mock import Mock
 
 import pytest
 
@@ -200,3 +202,22 @@ def test_a_sequence_that_was_preempted_goes_on_where_it_was(start):
     driver.num_tokens["turn"] += len(ids)
     driver.run()
     assert b"".join(map(tokenizer.token_bytes, ids)).decode() + driver.text["turn"] == PLANS["turn"]
+
+
+class Dropped:
+    """A sequence whose stream is gone once it was looked at."""
+
+    def __init__(self, stream):
+        self._streams = [stream]
+
+    @property
+    def stream(self):
+        return self._streams.pop() if self._streams else None
+
+
+def test_a_stream_that_is_dropped_while_it_is_left_is_left(start):
+    left = threading.Event()
+    states = start().backend._states
+    states["dropped"] = Dropped(Mock(leave=left.set))
+    assert left.wait(10)
+    del states["dropped"]
