@@ -39,7 +39,7 @@ from llm_planner.engine_profile import (
 )
 from llm_planner.language.prose import ProseUnit
 from llm_planner.planning.checks import instruction_checks
-from llm_planner.planning.failure_context import replan_context
+from llm_planner.planning.failure_context import ReplanContext, replan_context
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.prediction.execution_time import ProfiledTimes, check_fits
 from llm_planner.prediction.length import LengthPredictor
@@ -66,6 +66,7 @@ from llm_planner.serving.server import PlanServer
 if TYPE_CHECKING:
     from llm_planner.backends.vllm.backend import VllmBackend
     from llm_planner.backends.vllm.engine import EngineSettings
+    from llm_planner.engine.backend import TorchBackend
 
 _log = logging.getLogger(__name__)
 REHEARSED = "look around, take a picture of everything that you see, then come back"
@@ -147,7 +148,7 @@ def build_loop(
         backend, preparer = fake, _preparer(config, fake, library, encoder)
     else:
         backend, preparer = _openai(config, library)
-    times = _times(config, profile, backend, library, own_profile)
+    times = _times(config, profile, backend, library, own_profile, num_adapters=len(directories))
     scheduler = Scheduler(limits or settings, policy, backend.info, times)
     loop = PlannerLoop(
         backend=watch(backend) if watch else backend,
@@ -173,10 +174,12 @@ def _times(
     backend: Backend,
     library: RobotLibrary,
     own_profile: FindProfile,
+    *,
+    num_adapters: int,
 ) -> ProfiledTimes | None:
     """Returns what time budgets count on; None to learn it from the steps."""
     if config.engine.profile == AUTO and config.backend in MEASURED_BACKENDS:
-        own = own_profile(EngineAtHand(config, planner_model(config), backend, library))
+        own = own_profile(EngineAtHand(config, planner_model(config), backend, library, num_adapters))
         return None if own is None else ProfiledTimes(own.profile, own.discard)
     if profile is None:
         return None
@@ -248,11 +251,17 @@ def _served(config: PlannerConfig, library: RobotLibrary, named: Collection[str]
 
 
 def _torch(config: PlannerConfig, library: RobotLibrary, adapters: Collection[str]) -> tuple[Backend, Preparer]:
+    backend = _open_torch(config, adapters)
+    encoder = prompt_encoder(planner_model(config), backend.tokenizer, backend.tokenizer.start_text)
+    return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
+
+
+def _open_torch(config: PlannerConfig, adapters: Collection[str] = ()) -> "TorchBackend":
     from llm_planner.engine.backend import TorchBackend
 
     engine = config.engine
-    backend = TorchBackend(
-        directory := planner_model(config),
+    return TorchBackend(
+        planner_model(config),
         device=engine.device,
         dtype=engine.dtype,
         num_kv_blocks=engine.num_kv_blocks,
@@ -263,8 +272,6 @@ def _torch(config: PlannerConfig, library: RobotLibrary, adapters: Collection[st
         eviction_method=engine.eviction_method,
         adapters=adapters,
     )
-    encoder = prompt_encoder(directory, backend.tokenizer, backend.tokenizer.start_text)
-    return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
 
 
 def _vllm(config: PlannerConfig, library: RobotLibrary, adapters: tuple[str, ...]) -> tuple[Backend, Preparer]:
@@ -316,24 +323,13 @@ def build_engine(config: PlannerConfig) -> Backend:
         PlannerError: INVALID_CONFIG for a backend that is no engine in this process; a 5xx code if it cannot start.
     """
     config = replica_config(config, 0)
-    engine = config.engine
     if config.backend == "vllm":
         return _open_vllm(config)
     if config.backend != "torch":
         raise PlannerError(
             ErrorCode.INVALID_CONFIG, f"backend {config.backend} cannot be measured step by step; take torch or vllm"
         )
-    from llm_planner.engine.backend import TorchBackend
-
-    return TorchBackend(
-        planner_model(config),
-        device=engine.device,
-        dtype=engine.dtype,
-        num_kv_blocks=engine.num_kv_blocks,
-        max_num_seqs=config.scheduler.max_num_seqs,
-        block_size=engine.block_size,
-        num_threads=torch_threads(config),
-    )
+    return _open_torch(config)
 
 
 def torch_threads(config: PlannerConfig) -> int:
@@ -369,11 +365,14 @@ def _openai(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prep
     encoder = dataclasses.replace(encoder, tokenizer=backend.tokenizer, markup=backend.markup or encoder.markup)
     if backend.markup is None:
         return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
+    refused = ""
     if config.length_predictor not in {"", OWN_PREDICTOR}:
+        refused = "length_predictor: lengths are predicted from token ids"
+    elif replan_context(config.replan_context) is ReplanContext.FRESH:
+        refused = "replan_context: 'fresh' has the model go on in the midst of an answer"
+    if refused:
         backend.close()
-        message = (
-            "length_predictor: lengths are predicted from token ids, and this server takes messages only; leave it"
-        )
+        message = f"{refused}, and this server takes messages only; leave it"
         raise PlannerError(ErrorCode.INVALID_CONFIG, message)
     return backend, _preparer(config, backend, library, encoder)
 

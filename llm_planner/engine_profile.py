@@ -57,12 +57,14 @@ class EngineAtHand(NamedTuple):
         model_dir: Its checkpoint.
         backend: The engine.
         library: Robot models; under the grammar of one of them it is measured.
+        num_adapters: How many it has loaded.
     """
 
     config: PlannerConfig
     model_dir: Path
     backend: Backend
     library: RobotLibrary
+    num_adapters: int = 0
 
 
 FindProfile = Callable[[EngineAtHand], OwnProfile | None]
@@ -108,7 +110,11 @@ def profile_file(engine: EngineAtHand) -> Path | None:
         engine.backend.info.device,
         engine.backend.info.block_size,
         settings.eviction_method,
+        settings.lookahead,
+        settings.nodes,
+        settings.micro_batches,
         settings.vllm_args,
+        engine.num_adapters if engine.config.backend == "vllm" else 0,  # our engine spends nothing on other rows
         engine.config.scheduler.max_num_batched_tokens,
         __version__,
         *map(_version, ("torch", "vllm")),

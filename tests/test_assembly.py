@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from llm_planner.assembly import build_loop, replica_config, require_usable, torch_threads
+from llm_planner.assembly import build_engine, build_loop, replica_config, require_usable, torch_threads
 from llm_planner.backends.openai.dialect import DIALECTS
 from llm_planner.checkpoints import resolve_model, trained_robot_models
 from llm_planner.configuration import load_config, plain_parameters
@@ -281,6 +281,12 @@ def test_a_robot_with_an_adapter_is_planned_for_next_to_one_without(tmp_path):
         "mine": ("tu(90);",),
         "indy7": ("open();",),
     }
+
+
+def test_the_engine_that_is_measured_is_the_one_that_serves(monkeypatch):
+    monkeypatch.setattr("llm_planner.engine.backend.TorchBackend", lambda _, **settings: settings)
+    chosen = {"eviction_method": "streaming", "lookahead": "forced", "block_size": 32}
+    assert build_engine(PlannerConfig(engine=EngineConfig(**chosen))).items() >= chosen.items()
 
 
 def test_the_profile_of_another_engine_is_refused_by_name():

@@ -34,11 +34,12 @@ def start(tmp_path, monkeypatch, caplog):
     (model_dir / "config.json").write_text("{}")
     caplog.set_level(logging.INFO, "llm_planner")
 
-    def start(engine=None, find=measured_profile, **config):
+    def start(engine=None, find=measured_profile, settings=None, num_adapters=0, **config):
         engine = engine or VirtualEngine()
         monkeypatch.setattr(engine_profile, "MonotonicClock", lambda: engine)
         caplog.clear()
-        return find(EngineAtHand(PlannerConfig(**config), model_dir, engine, RobotLibrary()))
+        planner = PlannerConfig(engine=settings or EngineConfig(), **config)
+        return find(EngineAtHand(planner, model_dir, engine, RobotLibrary(), num_adapters))
 
     start.model_dir = model_dir
     return start
@@ -77,11 +78,22 @@ def test_a_command_that_shall_answer_soon_only_looks(start, cache):
         {"engine": VirtualEngine(info=replace(INFO, device="another, 1 threads, float32"))},
         {"engine": VirtualEngine(info=replace(INFO, block_size=32))},
         {"scheduler": SchedulerConfig(max_num_batched_tokens=512)},
+        {"settings": EngineConfig(lookahead="off")},
+        {"settings": EngineConfig(nodes="10.0.0.1,10.0.0.2")},
+        {"settings": EngineConfig(micro_batches="static")},
     ],
 )
 def test_another_engine_has_a_profile_of_its_own(start, cache, change):
     start()
     start(**change)
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_adapters_slow_down_all_that_vllm_computes(start, cache):
+    start()
+    start(num_adapters=2)
+    assert len(list(cache.iterdir())) == 1
+    start(backend="vllm", num_adapters=2)
     assert len(list(cache.iterdir())) == 2
 
 
@@ -174,7 +186,7 @@ def test_how_old_it_is():
 def times_of(profile, find, backend="torch"):
     config = PlannerConfig(backend=backend, engine=EngineConfig(profile=profile))
     known, _ = assembly.known_speed(config)
-    return assembly._times(config, known, VirtualEngine(), RobotLibrary(), find)
+    return assembly._times(config, known, VirtualEngine(), RobotLibrary(), find, num_adapters=0)
 
 
 def test_auto_is_what_was_measured_and_an_empty_text_still_learns_from_the_steps(start):

@@ -18,7 +18,6 @@ from llm_planner.engine.length_config import load_length_config
 from llm_planner.engine.model_config import read_model_config
 from llm_planner.engine.tokenizer import load_tokenizer
 from llm_planner.prediction.profile import load_profile
-from llm_planner.prediction.samples import read_samples
 from llm_planner.prediction.throughput.catalogue import load_catalogue
 from llm_planner.prediction.throughput.model_file import load_kernel_model
 from llm_planner.prediction.throughput.table import read_table
@@ -59,7 +58,6 @@ JSON_FILES = {
     "throughput.json": (SHARE / "profiles" / "throughput" / "default.json", load_kernel_model, 8),
 }
 OTHER_FILES = {
-    "samples.csv": (SHARE / "profiles" / "planner-small-cpu.samples.csv", read_samples, 60),
     "table.csv": (SHARE / "profiles" / "throughput" / "llm_inference_bench.csv", read_table, 60),
     "catalogue.yaml": (SHARE / "profiles" / "throughput" / "catalogue.yaml", load_catalogue, 30),
     "profile.yaml": (SHARE / "profiles" / "planner-small-cpu.yaml", load_profile, 30),

@@ -5,11 +5,12 @@ A setting that ``LIMITS`` does not name is honoured by every backend. ``assembly
 models that it serves, before it loads a model; ``docs/backends.md`` shows the table.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llm_planner.core.config import PlannerConfig
+from llm_planner.core.config import OpenAIConfig, PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.policies.memory_safe import MemorySafe
@@ -152,12 +153,30 @@ def require_adapters(backend: str, adapters: Mapping[str, str]) -> None:
         raise PlannerError(ErrorCode.INVALID_CONFIG, "; ".join(text + instead for text in refused))
 
 
+def require_no_secrets(config: OpenAIConfig) -> None:
+    """Refuses settings that may hold an API key or a password, without repeating them.
+
+    Raises:
+        PlannerError: INVALID_CONFIG.
+    """
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", config.api_key_variable):
+        message = "openai.api_key_variable is no name of an environment variable"
+    elif any(mark in config.base_url for mark in "@?#"):
+        message = "openai.base_url holds '@', '?' or '#'; leave user name, password and query out"
+    else:
+        return
+    message += "; put the API key into an environment variable, and its name into openai.api_key_variable"
+    raise PlannerError(ErrorCode.INVALID_CONFIG, message)
+
+
 def require_support(config: PlannerConfig) -> list[str]:
     """Returns one warning for each setting whose value leaves it to the backend, which does not have it.
 
     Raises:
-        PlannerError: INVALID_CONFIG, naming every setting that asks for what the backend does not have.
+        PlannerError: INVALID_CONFIG, naming every setting that asks for what the backend does not have; as
+            ``require_no_secrets``.
     """
+    require_no_secrets(config.openai)
     warnings, refused, default = [], [], PlannerConfig()
     for name, limit in LIMITS.items():
         instead = limit.without.get(config.backend)

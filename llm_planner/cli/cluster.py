@@ -43,7 +43,7 @@ def check(file: FileArgument, timeout: TimeoutOption = 3.0) -> None:
         f"[green]ok[/]: {counted(len(cluster.nodes), 'machine')}; {counted(num_gpus, 'GPU')} in "
         f"{counted(cluster.pipeline_parallel, 'stage')} of {cluster.tensor_parallel}"
     )
-    console.print(f"planner:  --backend openai --base-url http://{cluster.head.address}:{cluster.port}/v1")
+    console.print(f"planner:  --backend openai --base-url http://{cluster.head.at(cluster.port)}/v1", markup=False)
 
 
 @app.command()

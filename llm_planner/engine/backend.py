@@ -175,6 +175,8 @@ class TorchBackend:
             present = [request_id for request_id in evict if request_id not in restore]
             self._each(present, lambda request_id: self._evict(request_id, evict[request_id], runner), failed)
             self._each(restore, lambda request_id: self._restore(request_id, runner, evict.get(request_id)), failed)
+            doubled = [sequence.request_id for sequence in scheduled.new if sequence.request_id in self._states]
+            failed |= dict.fromkeys(doubled, "another request of this name is not released yet")  # and goes on
             new = {sequence.request_id: sequence for sequence in scheduled.new}
             self._each(new, lambda request_id: self._admit(new[request_id]), failed)
             insert = scheduled.insert
@@ -259,8 +261,6 @@ class TorchBackend:
         return blocks
 
     def _admit(self, sequence: Sequence) -> None:
-        if sequence.request_id in self._states:
-            raise RequestError("another request of this name is not released yet")
         state = self._states[sequence.request_id] = self._opener.open(sequence)
         state.evictable = self._evictor.prospect(sequence) if self._info.can_evict else None
 

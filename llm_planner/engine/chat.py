@@ -26,7 +26,7 @@ class ChatFormat:
 def load_chat_format(model_dir: Path) -> ChatFormat | None:
     """Returns the format of a checkpoint's chat template, or None if it has none (or one that drops a message)."""
     config = model_dir / "tokenizer_config.json"
-    in_config = config.is_file() and "chat_template" in read_json(config)
+    in_config = config.is_file() and read_json(config).get("chat_template")
     if not in_config and not (model_dir / "chat_template.jinja").is_file():
         return None
     from jinja2 import TemplateError

@@ -19,10 +19,12 @@ def token_bytes_table(definition: dict[str, Any]) -> dict[int, bytes]:
             f"tokenizer.json holds a {model_type} model with decoder {decoders}; supported are byte-level BPE "
             "and BPE in sentencepiece style",
         )
-    to_bytes = _byte_level_bytes if "ByteLevel" in decoders else _sentencepiece_bytes
-    table = {token_id: to_bytes(token) for token, token_id in definition["model"]["vocab"].items()}
+    is_byte_level = "ByteLevel" in decoders  # there, only the vocabulary is spelled in bytes
+    of_vocabulary = _byte_level_bytes if is_byte_level else _sentencepiece_bytes
+    of_added = str.encode if is_byte_level else _sentencepiece_bytes
+    table = {token_id: of_vocabulary(token) for token, token_id in definition["model"]["vocab"].items()}
     for token in definition["added_tokens"]:
-        table[token["id"]] = b"" if token["special"] else token["content"].encode()
+        table[token["id"]] = b"" if token["special"] else of_added(token["content"])
     return table
 
 

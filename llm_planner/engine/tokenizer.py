@@ -2,14 +2,12 @@
 """Tokenizers of Hugging Face checkpoints: exact bytes per token, and no way from user text to a special token."""
 
 import json
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer as FastTokenizer
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.engine.chat import ChatFormat, load_chat_format
 from llm_planner.engine.model_config import read_json
 from llm_planner.engine.token_bytes import token_bytes_table
 
@@ -23,10 +21,9 @@ class HFTokenizer:
             beginning-of-sequence token, or nothing).
     """
 
-    def __init__(self, json_text: str, eos_token_ids: frozenset[int], model_dir: Path) -> None:
+    def __init__(self, json_text: str, eos_token_ids: frozenset[int]) -> None:
         definition = json.loads(json_text)
         self.json_text = json_text
-        self._model_dir = model_dir
         self._eos_token_ids = eos_token_ids
         self._fast = FastTokenizer.from_str(json_text)
         self._bytes = token_bytes_table(definition)
@@ -48,11 +45,6 @@ class HFTokenizer:
         """Number of tokens, special ones included."""
         return int(self._fast.get_vocab_size(with_added_tokens=True))
 
-    @cached_property
-    def chat_format(self) -> ChatFormat | None:
-        """The checkpoint's chat template, or None."""
-        return load_chat_format(self._model_dir)
-
     def encode(self, text: str, *, allow_special: bool = False) -> list[int]:
         """Returns the ids of ``text``; special-token spellings in it stay plain text unless allowed."""
         tokenizer = self._fast if allow_special else self._plain
@@ -61,24 +53,6 @@ class HFTokenizer:
     def token_bytes(self, token_id: int) -> bytes:
         """Returns the bytes that one token stands for (empty for special tokens and unused ids)."""
         return self._bytes.get(token_id, b"")
-
-    def render_chat(self, system: str, user: str) -> str | None:
-        """Returns a system and a user message in the chat template, or None without one.
-
-        For people to read. Models get ``encode_chat``, where a special-token spelling in a message stays plain text.
-        """
-        chat = self.chat_format
-        return f"{chat.before_system}{system}{chat.before_user}{user}{chat.after_user}" if chat else None
-
-    def encode_chat(self, system: str, user: str) -> list[int] | None:
-        """Returns the ids of a system and a user message in the chat template, or None without one."""
-        chat = self.chat_format
-        if chat is None:
-            return None
-        frame = [
-            self.encode(text, allow_special=True) for text in (chat.before_system, chat.before_user, chat.after_user)
-        ]
-        return [*frame[0], *self.encode(system), *frame[1], *self.encode(user), *frame[2]]
 
     def _start_token_ids(self) -> tuple[int, ...]:
         encoding = self._fast.encode("a", add_special_tokens=True)
@@ -102,7 +76,7 @@ def load_tokenizer(path: Path | str) -> HFTokenizer:
         )
     try:
         text = file.read_text(encoding="utf-8")
-        return HFTokenizer(text, _eos_token_ids(directory, FastTokenizer.from_str(text)), directory)
+        return HFTokenizer(text, _eos_token_ids(directory, FastTokenizer.from_str(text)))
     except PlannerError:
         raise
     except Exception as error:  # the library raises bare Exception on malformed JSON

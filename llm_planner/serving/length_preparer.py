@@ -25,8 +25,10 @@ class LengthPreparer:
     executor: Executor
 
     def prepare(self, request: PlanRequest) -> Prepared:
-        """Returns the request ready to be scheduled; how much is to be generated is told later."""
+        """Returns the request ready to be scheduled; how much is to be generated is told later, if it can be."""
         prepared = self.plans.prepare(request)
+        if prepared.sequence.adapter is not None:  # its plans are other ones than those that the predictor has read
+            return prepared
         num_delivered, prompt_ids = prepared.num_delivered_tokens, prepared.sequence.prompt_token_ids
         asked_ids = prompt_ids[: len(prompt_ids) - num_delivered - prepared.num_inserted_tokens]
 

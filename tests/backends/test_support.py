@@ -164,3 +164,13 @@ def test_adapters_of_robots_that_no_goal_names_are_not_asked_for(adapted, monkey
 
 def test_the_page_shows_the_table():
     assert support.table() in PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("name", "value"), [("openai.api_key_variable", "sk-4711"), ("openai.base_url", "http://[::1/v1?key=4711")]
+)
+def test_no_backend_repeats_what_may_be_a_key(backend, name, value):
+    with pytest.raises(PlannerError, match=name) as caught:
+        require_support(with_setting(backend, name, value))
+    assert "4711" not in caught.value.message

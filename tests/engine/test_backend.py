@@ -247,6 +247,17 @@ def test_a_request_with_infinite_numbers_fails_alone_and_leaves_nothing_behind(b
     assert generate(backend, *heirs, max_tokens=8) == {h.request_id: expected for h in heirs}
 
 
+def test_a_name_twice_fails_and_the_first_of_it_goes_on(backend):
+    expected = generate(backend, sequence("a"), max_tokens=4)["a"]
+    tokens = list(backend.execute(start(sequence("a"))).token_ids["a"])
+    assert "not released yet" in backend.execute(start(sequence("a", range(100, 200)))).failed["a"]
+    while len(tokens) < 4:
+        tokens += backend.execute(decode("a")).token_ids["a"]
+    assert tokens == expected
+    backend.execute(SchedulerOutput(release=("a",)))
+    backend.check_integrity()
+
+
 class SlowClock(ManualClock):
     def now_s(self):
         self.advance(0.25)

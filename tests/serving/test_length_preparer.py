@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -58,3 +58,15 @@ def test_after_a_restart_only_the_rest_is_predicted(prepare):
     assert count > 0
     assert done.length.wait().max_tokens == 40 - count
     assert predictor.prompts == [done.sequence.prompt_token_ids[:-count]]
+
+
+def test_lengths_with_an_adapter_are_not_predicted(prepare, executor):
+    one, predictor = prepare()[0], FixedPredictor()
+    prepared = replace(one, sequence=replace(one.sequence, adapter="adapters/fleet"), length=None)
+
+    class Prepares:
+        def prepare(self, _request):
+            return prepared
+
+    assert LengthPreparer(Prepares(), predictor, executor).prepare(make_request()) == prepared
+    assert not predictor.prompts

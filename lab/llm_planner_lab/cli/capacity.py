@@ -17,7 +17,6 @@ from llm_planner_lab.cli import capacity_bench, capacity_curve, capacity_plan
 
 app = typer.Typer(help="Predict what a server can do, and plan how many are needed.", no_args_is_help=True)
 app.command("plan")(capacity_plan.plan)
-app.command("demand")(capacity_plan.demand)
 app.command("curve")(capacity_curve.curve)
 app.command("check")(capacity_curve.check)
 app.command("bench")(capacity_bench.bench)

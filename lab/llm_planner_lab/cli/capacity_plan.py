@@ -67,17 +67,3 @@ def plan(
     console.print(table)
     warning = "" if found.is_seen else "; this combination was never measured: measure it before you buy"
     console.print(f"confidence in the throughput {found.confidence:.2f}{warning}")
-
-
-def demand(
-    robot: Annotated[str, typer.Argument(help="Name of a robot model.")],
-    path: Annotated[Path, typer.Argument(help="The YAML file to write, e.g. profiles/demands/ROBOT.yaml.")],
-) -> None:
-    """Compute the table of what a robot asks for, from which a planner answers how many more it can hold."""
-    from llm_planner.prediction.capacity.demand import write_demands
-    from llm_planner.robots.library import RobotLibrary
-    from llm_planner_lab.simulation.capacity.fleet import demand_table
-
-    table = demand_table(robot, RobotLibrary())
-    write_demands(table, path)
-    console.print(f"wrote {len(table.demands)} kinds of requests of a {robot} to {path}")

@@ -7,9 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from llm_planner.cli.main import app
-from llm_planner.core.resources import share_dir
 from llm_planner.prediction.profile import find_profile, load_profile
-from llm_planner.prediction.samples import read_samples
+from llm_planner.prediction.samples import StepKind, StepSample, write_samples
 from llm_planner_lab.bench.planner_profile import Profiled
 from llm_planner_lab.cli import profile as command
 
@@ -18,7 +17,12 @@ from llm_planner_lab.cli import profile as command
 def run(tmp_path, monkeypatch):
     """Returns what runs the command with options, and the configuration that was measured."""
     measured = replace(find_profile("planner-small-cpu"), name="mine", measured_at="2026-01-02T03:04:05+00:00")
-    samples = read_samples(share_dir() / "profiles" / "planner-small-cpu.samples.csv")
+    samples = [
+        StepSample(kind, point, 1, num_tokens, 32 * point, 0.001 + 1e-6 * 32 * point)
+        for point in range(1, 9)
+        for kind, num_tokens in ((StepKind.PREFILL, 32 * point), (StepKind.DECODE, 1))
+        for _ in range(2)
+    ]
     seen = []
 
     def profile_planner(config, name, repeats, note, own_file=tmp_path / "cache" / "own.yaml"):
@@ -40,7 +44,8 @@ def test_with_a_path_profile_and_steps_are_written_there(run, tmp_path):
     config, name = run(str(tmp_path / "mine.yaml"))
     assert (config.engine.num_threads, name) == (1, "mine")
     assert load_profile(tmp_path / "mine.yaml") == run.profile
-    assert read_samples(tmp_path / "mine.samples.csv") == run.samples
+    write_samples(run.samples, expected := tmp_path / "expected.csv")
+    assert (tmp_path / "mine.samples.csv").read_text() == expected.read_text()
     assert not (tmp_path / "cache").exists()
 
 

@@ -9,7 +9,6 @@ import pytest
 from lab.tests.simulation.builders import ROBOTS, SCRIPTS, a_config, a_workload
 from lab.tests.simulation.pipeline.builders import TIMES, make_requests, make_scheduler
 from lab.tests.simulation.pipeline.builders import run as run_pipeline
-from llm_planner.prediction.capacity.demand import load_demands
 from llm_planner.prediction.capacity.queueing import outlook
 from llm_planner.prediction.length import LengthInterval
 from llm_planner.prediction.profile import find_profile, served
@@ -21,6 +20,7 @@ from llm_planner_lab.simulation.admission.algorithms import admission_names, mak
 from llm_planner_lab.simulation.admission.jobs import TrueJob
 from llm_planner_lab.simulation.admission.run import AdmissionRun
 from llm_planner_lab.simulation.admission.step_time import UnitSteps
+from llm_planner_lab.simulation.capacity.fleet import SAMPLE, SAMPLE_S, demands, fleet_trace
 from llm_planner_lab.simulation.failures import with_failures
 from llm_planner_lab.simulation.simulator import simulate
 from llm_planner_lab.simulation.workload import WorkloadSpec
@@ -74,7 +74,8 @@ def of_capacity():
     for server in SERVERS:
         profile = estimated_profile(server).profile if is_estimate(server) else find_profile(server)
         for robot in ("tello", "indy7"):
-            load = [demand.scaled(30) for demand in load_demands(robot)]
+            asked = demands(fleet_trace({robot: SAMPLE}, 0, SAMPLE_S, ROBOTS), SCRIPTS)
+            load = [demand.scaled(1 / SAMPLE).scaled(30) for demand in asked]
             figures = outlook(load, served(profile), 16, 1.0)
             if is_estimate(server):  # by single-precision trees, whose sums differ between processors
                 figures = [float(f"{figure:.4g}") for figure in plain(figures)]

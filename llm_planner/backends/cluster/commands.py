@@ -38,7 +38,7 @@ def node_commands(cluster: Cluster, index: int) -> list[Command]:
         return [Command(_serve(cluster, "mp"))]
     if cluster.joined_by is Joint.VLLM:
         return [Command((*_serve(cluster, "mp"), *_part(cluster, index)), own)]
-    join = f"{head.address}:{cluster.join_port}"
+    join = head.at(cluster.join_port)
     ray = (f"{cluster.vllm}/ray", "start", f"--node-ip-address={node.address}", f"--num-gpus={node.gpus}")
     if index > 0:
         return [Command((*ray, f"--address={join}", "--block"), own)]

@@ -29,6 +29,10 @@ class Node(BaseModel):
     address: Annotated[str, Field(pattern=f"^{_HOST}$")]
     gpus: Annotated[int, Field(ge=1, le=64)]
 
+    def at(self, port: int) -> str:
+        """Returns the address with a port, as URLs have it."""
+        return f"[{self.address}]:{port}" if ":" in self.address else f"{self.address}:{port}"
+
 
 class Cluster(BaseModel):
     """Machines that serve one model.

@@ -50,7 +50,8 @@ def show_head(address: str, port: int) -> socket.socket:
         PlannerError: ADDRESS_IN_USE or INVALID_CONFIG if this machine cannot listen there.
     """
     try:
-        server = socket.create_server((address, port))
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        server = socket.create_server((address, port), family=family)
     except OSError as error:
         in_use = error.errno == errno.EADDRINUSE
         code = ErrorCode.ADDRESS_IN_USE if in_use else ErrorCode.INVALID_CONFIG

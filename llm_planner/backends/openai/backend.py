@@ -172,8 +172,8 @@ class OpenAIBackend:
             await asyncio.sleep(IDLE_S)
             if num_steps == self._num_steps:
                 for state in list(self._states.values()):
-                    if state.stream is not None:
-                        state.stream.leave()
+                    if (stream := state.stream) is not None:  # the other thread may drop it
+                        stream.leave()
             num_steps = self._num_steps
 
     def _admit(self, sequence: Sequence, failed: dict[str, ServerError]) -> None:

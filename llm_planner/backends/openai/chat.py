@@ -6,6 +6,7 @@ suspends meanwhile; what has come is handed out when the sequence runs.
 """
 
 import re
+from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 from typing import Any
@@ -58,7 +59,7 @@ class ChatTokens(OutputTokens):
         return super().encode(text, allow_special=True) != super().encode(text)
 
     def messages(self, token_ids: Iterable[int]) -> list[dict[str, str]]:
-        """Returns the messages of a prompt, without one of the assistant that is still to be written.
+        """Returns the messages of a prompt.
 
         Raises:
             ServerError: If a text of the prompt spells a special token of the model.
@@ -74,7 +75,7 @@ class ChatTokens(OutputTokens):
         if any(self.spells_special(message["content"]) for message in messages):
             message = "a text of the request spells a special token of the model, which a chat cannot tell from its own"
             raise ServerError(ErrorCode.ENGINE_FAILED, message, is_final=True)
-        return messages[:-1] if messages[-1] == {"role": "assistant", "content": ""} else messages
+        return messages
 
 
 class Uncut(StatementEnds):
@@ -108,12 +109,15 @@ class ChatRequests:
     def of(self, state: RemoteSequence) -> StreamRequest:
         """Returns a request for the whole answer, of which what was written already is left out.
 
+        A prompt ends with a message of the assistant: what it had written of the answer before the goal came here.
+
         Raises:
             ServerError: If there is no room left, or a text spells a special token.
         """
-        sequence = state.sequence
-        messages = self._tokens.messages(sequence.prompt_token_ids)
-        num_tokens = len(sequence.prompt_token_ids) + TEMPLATE_TOKENS * len(messages)
+        sequence, prompt = state.sequence, state.sequence.prompt_token_ids
+        num_asked = len(prompt) - 1 - prompt[::-1].index(ROLE_IDS["assistant"])
+        messages = self._tokens.messages(prompt[:num_asked])
+        num_tokens = num_asked + TEMPLATE_TOKENS * len(messages)
         body: dict[str, Any] = {
             "model": self._model,
             "messages": messages,
@@ -125,13 +129,14 @@ class ChatRequests:
         }
         is_json = False
         if sequence.grammar is not None and self._dialect.grammar is not None:
-            body |= self._dialect.grammar(sequence.first_grammar or sequence.grammar)
+            body |= self._dialect.grammar(sequence.grammar)
         elif sequence.grammar is not None and self._writes_json:
             is_json = True
             body |= PLAN_AS_JSON
             first = messages[0]
             messages[0] = {**first, "content": first["content"] + _JSON_RULE}
-        written = b"".join(map(self._tokens.token_bytes, state.output_token_ids)).decode(errors="replace")
+        written_ids = (*prompt[num_asked:], *state.output_token_ids)
+        written = b"".join(map(self._tokens.token_bytes, written_ids)).decode(errors="replace")
 
         def read(chunks: AsyncIterator[Chunk]) -> AsyncIterator[Chunk]:
             plain = plan_in_json(chunks) if is_json else chunks
@@ -141,21 +146,21 @@ class ChatRequests:
 
 
 async def behind(chunks: AsyncIterator[Chunk], written: str) -> AsyncIterator[Chunk]:
-    """Yields what follows a text that an answer must begin with: it was handed out before a stream broke.
+    """Yields what follows a text that an answer must begin with, white space aside: it was handed out before.
 
     Raises:
         ServerError: If the answer begins otherwise.
     """
-    left = written
+    left = deque("".join(written.split()))
     try:
         async for chunk in chunks:
-            num_same = min(len(left), len(chunk.text))
-            is_other = chunk.text[:num_same] != left[:num_same]
-            left = left[num_same:]
+            characters, is_other = iter(chunk.text), False
+            while left and not is_other and (character := next(characters, "")):
+                is_other = not character.isspace() and character != left.popleft()
             if is_other or (left and chunk.finish_reason is not None):
-                message = "asked once more after its stream broke, the model server wrote another plan"
+                message = "asked once more for an answer that it had begun, the model server wrote another plan"
                 raise ServerError(ErrorCode.ENGINE_FAILED, message, is_final=True)
-            yield replace(chunk, text=chunk.text[num_same:], token_ids=None)
+            yield replace(chunk, text="".join(characters), token_ids=None)
     finally:
         await chunks.aclose()  # type: ignore[attr-defined] # an async generator
 

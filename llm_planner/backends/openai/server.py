@@ -4,6 +4,7 @@
 Whatever it answers takes a bounded amount of memory, uncompressed, and is one of the errors of this module or a chunk.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import httpx2
 
 from llm_planner.backends.openai.errors import ServerError
+from llm_planner.backends.support import require_no_secrets
 from llm_planner.core.config import OpenAIConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.documents import DocumentError, parse_json
@@ -21,6 +23,8 @@ MAX_BYTES_PER_TOKEN = 10_000  # of a stream: some servers add log probabilities
 MAX_TOKEN_ID = 2**31
 MAX_MODEL_LEN = 10**8
 MOST_NAMED = 20  # models
+MOST_STALLS = 10
+"""Times ``stall_timeout_s``: so long a server may send nothing but comments, while it reads a long prompt."""
 WRONG = (DocumentError, ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError)
 """What is raised where an answer is not what it should be."""
 _FINAL = frozenset({400, 401, 403, 404, 405, 410, 413, 415, 422})
@@ -68,9 +72,11 @@ class ModelServer:
     """
 
     def __init__(self, config: OpenAIConfig, api_key: str | None) -> None:
+        require_no_secrets(config)
         self._url = _checked_url(config.base_url)
         self._root = self._url.removesuffix("/v1")
         self._key_variable = config.api_key_variable
+        self._most_silent_s = MOST_STALLS * config.stall_timeout_s
         headers = {"Accept-Encoding": "identity"}  # what is compressed could grow without bounds
         if api_key:
             headers["Authorization"] = f"Bearer {_checked_key(api_key, config)}"
@@ -180,6 +186,8 @@ class ModelServer:
         """Yields the data of server-sent events; each is one line, as all known servers send them."""
         self._require_uncompressed(response)
         rest, num_bytes = bytearray(), 0
+        now_s = asyncio.get_running_loop().time
+        silent_since_s = now_s()
         async for piece in response.aiter_raw():
             num_bytes += len(piece)
             rest += piece
@@ -188,6 +196,10 @@ class ModelServer:
                 for line in lines:
                     if line.startswith(b"data:"):
                         yield bytes(line[5:]).strip()
+                        silent_since_s = now_s()
+            if now_s() - silent_since_s > self._most_silent_s:
+                message = f"the model server {self._url} has sent nothing but comments for {self._most_silent_s:.0f} s"
+                raise ServerError(ErrorCode.SERVER_UNREACHABLE, message, is_final=False)
             if len(rest) > MAX_EVENT_BYTES or num_bytes > max_bytes:
                 raise self._nonsense(f"a line, or a stream, without an end ({num_bytes} bytes)")
 
@@ -202,8 +214,7 @@ class ModelServer:
     def _chunk(self, data: bytes) -> Chunk:
         try:
             message = parse_json(data)
-            if "error" in message:
-                error = message["error"]
+            if error := message.get("error"):
                 raise self._mid_stream(error if isinstance(error, dict) else {"message": error})
             if not message["choices"]:
                 return Chunk()
@@ -213,7 +224,7 @@ class ModelServer:
             return Chunk(
                 text=str(written.get("content") or written.get("text") or ""),
                 token_ids=None if token_ids is None else tuple(map(token_id_of, token_ids)),
-                finish_reason=None if reason is None else str(reason),
+                finish_reason=str(reason) if reason else None,
             )
         except WRONG as error:
             raise self._nonsense(f"a line that is no completion: {data[:80]!r}") from error
@@ -290,12 +301,6 @@ def _checked_url(base_url: str) -> str:
         url = httpx2.URL(base_url)
     except httpx2.InvalidURL as error:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"openai.base_url is no address: {error}") from error
-    if url.userinfo:
-        raise PlannerError(
-            ErrorCode.INVALID_CONFIG,
-            "openai.base_url holds a user name or password; leave it out, and put the API key into the environment "
-            "variable that openai.api_key_variable names",
-        )
     if url.scheme not in {"http", "https"} or not url.host:
         raise PlannerError(
             ErrorCode.INVALID_CONFIG, f"openai.base_url is {base_url!r}; give an address like http://127.0.0.1:8000/v1"

@@ -97,6 +97,15 @@ def test_the_others_join_the_head(tmp_path):
         node_commands(cluster, 2)
 
 
+def test_addresses_of_ipv6_have_brackets_before_a_port(tmp_path):
+    file = write(tmp_path, nodes=[{"address": "fd00::1", "gpus": 1}, {"address": "fd00::2", "gpus": 1}])
+    start, serve = node_commands(load_cluster(file), 0)
+    (join,) = node_commands(load_cluster(file), 1)
+    assert "--address=[fd00::1]:6379" in join.arguments
+    assert ("RAY_ADDRESS", "[fd00::1]:6379") in serve.environment
+    assert "--node-ip-address=fd00::1" in start.arguments
+
+
 def test_vllm_alone_joins_them_too(tmp_path):
     cluster = load_cluster(write(tmp_path, pipeline_parallel=2, joined_by="vllm"))
     (head,), (other,) = node_commands(cluster, 0), node_commands(cluster, 1)
@@ -148,3 +157,9 @@ def test_command_line(tmp_path):
     assert "no command" in missing.exception.message
     apart = write(tmp_path, nodes=[*nodes, {"address": UNREACHABLE, "gpus": 1}])
     assert run("run", apart, "--node", 0).exception.code is ErrorCode.SERVER_UNREACHABLE
+
+
+def test_the_address_for_the_planner_has_brackets_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("llm_planner.cli.cluster.check_reachable", lambda *_: None)
+    checked = run("check", write(tmp_path, nodes=[{"address": "fd00::1", "gpus": 1}]))
+    assert "--base-url http://[fd00::1]:8000/v1" in checked.output

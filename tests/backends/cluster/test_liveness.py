@@ -4,6 +4,7 @@
 import socket
 import threading
 import time
+from unittest.mock import Mock
 
 import pytest
 
@@ -66,3 +67,11 @@ def test_a_port_that_is_taken_or_an_address_of_another_machine_is_named(port):
         show_head("192.0.2.1", port)
     assert caught.value.code is ErrorCode.INVALID_CONFIG
     server.close()
+
+
+@pytest.mark.parametrize(("address", "family"), [("10.0.0.1", socket.AF_INET), ("fd00::1", socket.AF_INET6)])
+def test_the_head_listens_in_the_family_of_its_address(monkeypatch, address, family):
+    create_server = Mock(return_value=Mock(accept=Mock(side_effect=OSError)))
+    monkeypatch.setattr(socket, "create_server", create_server)
+    show_head(address, 29510)
+    create_server.assert_called_once_with((address, 29510), family=family)

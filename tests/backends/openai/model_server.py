@@ -209,7 +209,10 @@ class Handler(BaseHTTPRequestHandler):
         elif body["messages"][0]["content"] == probe.TEXT:
             self._answer_chat_probe(body)
         else:
-            self._complete(body | {"prompt": TOKENIZER.encode("".join(m["content"] for m in body["messages"]))})
+            messages = body["messages"]
+            if messages[-1]["role"] == "assistant":  # it is not gone on with: a chat opens another answer
+                messages = messages[:-1]
+            self._complete(body | {"prompt": TOKENIZER.encode("".join(m["content"] for m in messages))})
 
     def _is_allowed(self) -> bool:
         if self.server.api_key in {None, self.headers.get("Authorization", "").removeprefix("Bearer ")}:

@@ -12,14 +12,18 @@ from hypothesis import strategies as st
 
 from llm_planner.backends.openai.chat import CHAT_MARKUP, ROLE_IDS, ChatTokens, PlanReader, behind
 from llm_planner.backends.openai.errors import ServerError
+from llm_planner.backends.openai.gbnf import to_gbnf
 from llm_planner.backends.openai.server import Chunk
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.segment import ZERO_DURATION, Segment
 from llm_planner.core.step import Sequence
 from llm_planner.planning.failure_context import FailureContext
 from llm_planner.planning.prompt import PromptStyle
+from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.prompt_encoder import PromptEncoder
 from tests.backends.openai.builders import LIBRARY, MODEL_DIR, PLANS, TASKS, TOKENIZER, Driver, make_backend
 from tests.backends.openai.test_command_line import plan
+from tests.serving.builders import make_request
 
 TOKENS = ChatTokens(TOKENIZER)
 ENCODER = PromptEncoder(tokenizer=TOKENS, style=PromptStyle.INSTRUCT, markup=CHAT_MARKUP)
@@ -103,6 +107,44 @@ def test_another_plan_behind_a_torn_one_ends_the_goal(start, server):
     assert "wrote another plan" in driver.failed["stack"]
 
 
+def begun(driver: Driver, name: str, *delivered: str) -> Sequence:
+    """Returns the sequence of a goal of which another engine process has delivered segments."""
+    robot, instruction, scene = TASKS[name]
+    segments = (Segment(index=n, text=text, calls=(), expected=ZERO_DURATION) for n, text in enumerate(delivered))
+    request = make_request(name, instruction, robot_model=robot, scene=scene, delivered=tuple(segments))
+    backend = driver.backend
+    preparer = PlanPreparer(
+        backend=backend,
+        tokenizer=backend.tokenizer,
+        library=LIBRARY,
+        style=PromptStyle.INSTRUCT,
+        markup=backend.markup,
+    )
+    return preparer.prepare(request).sequence
+
+
+@pytest.mark.parametrize("owned_by", ["me", "llamacpp"])
+@pytest.mark.parametrize(
+    ("delivered", "rest"), [(["tu(90);"], "mf(200);ld();"), (["tu(90);", "mf(200);", "ld();"], "")]
+)
+def test_what_was_delivered_before_a_restart_is_not_repeated(start, server, owned_by, delivered, rest):
+    driver = start(owned_by)
+    driver.add(sequence := begun(driver, "turn", *delivered))
+    driver.run()
+    assert (driver.text["turn"], driver.finished) == (rest, {"turn"})
+    (request,) = server.stats["requests"]
+    assert [message["role"] for message in request["messages"]] == ["system", "user"]
+    assert request.get("grammar") == (to_gbnf(sequence.grammar) if owned_by == "llamacpp" else None)
+
+
+def test_another_plan_than_the_one_before_a_restart_ends_the_goal(start):
+    driver = start()
+    driver.add(begun(driver, "turn", "mf(50);"))
+    driver.run()
+    assert "wrote another plan" in driver.failed["turn"]
+    assert not driver.text["turn"]
+
+
 def test_a_task_that_spells_a_special_token_is_refused(start, server):
     driver = start()
     driver.add(make_chat("turn", "turn left</s> and fly away"))
@@ -154,10 +196,11 @@ def test_from_the_command_line(server, chat_model):
     assert json.loads(result.stdout)["plan"] == "tu(90);mu(50);"
 
 
-def test_a_length_predictor_that_is_asked_for_is_refused(server, chat_model, tmp_path):
+@pytest.mark.parametrize("setting", ["length_predictor: planner-small-length\n", "replan_context: fresh\n"])
+def test_what_needs_token_ids_is_refused_if_it_is_asked_for(server, chat_model, tmp_path, setting):
     server.order(lacks=CHAT_ONLY, owned_by="me")
     file = tmp_path / "planner.yaml"
-    file.write_text("length_predictor: planner-small-length\n")
+    file.write_text(setting)
     result = plan("--base-url", server.base_url, "--model", chat_model, "--config", str(file))
     assert result.exception.code is ErrorCode.INVALID_CONFIG
     assert "takes messages only" in result.exception.message
@@ -171,7 +214,7 @@ def test_a_replan_is_another_message():
     )
     first = make_chat("turn").prompt_token_ids
     messages = TOKENS.messages([*first, *TOKENS.of_text(PLANS["turn"]), *failure])
-    assert [message["role"] for message in messages] == ["system", "user", "assistant", "user"]
+    assert [message["role"] for message in messages] == ["system", "user", "assistant", "user", "assistant"]
     assert messages[2]["content"] == PLANS["turn"]
 
 
@@ -204,7 +247,14 @@ def test_text_that_is_no_json_is_left_to_the_gate():
     assert reader.feed("mf(") + reader.feed("100);") == "mf(100);"
 
 
-@pytest.mark.parametrize(("pieces", "rest"), [(["mf(100);", "ld();"], "ld();"), (["mf(1", "00);ld", "();"], "ld();")])
+@pytest.mark.parametrize(
+    ("pieces", "rest"),
+    [
+        (["mf(100);", "ld();"], "ld();"),
+        (["mf(1", "00);ld", "();"], "ld();"),
+        ([" mf( 100", "\n);", " ld();"], " ld();"),
+    ],
+)
 def test_what_was_handed_out_is_left_out(pieces, rest):
     async def chunks():
         for piece in pieces:
@@ -214,7 +264,7 @@ def test_what_was_handed_out_is_left_out(pieces, rest):
     async def read(written):
         return "".join([chunk.text async for chunk in behind(chunks(), written)])
 
-    assert asyncio.run(read("mf(100);")) == rest
+    assert asyncio.run(read("mf( 100);")) == rest
     for other in ("mf(200);", "mf(100);ld();tk();"):
         with pytest.raises(ServerError, match="another plan"):
             asyncio.run(read(other))

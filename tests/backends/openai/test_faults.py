@@ -3,6 +3,8 @@
 
 import dataclasses
 import logging
+import threading
+from unittest.mock import Mock
 
 import pytest
 
@@ -162,6 +164,9 @@ class TestAtTheStart:
             ("no address", "http://"),
             ("ftp://127.0.0.1/v1", "http://"),
             ("http://me:secret@127.0.0.1/v1", "environment"),
+            ("http:/me:secret@127.0.0.1/v1", "environment"),
+            ("http://127.0.0.1/v1?key=secret", "environment"),
+            ("http://127.0.0.1/v1#secret", "environment"),
             ("http://127.0.0.1:port/v1", "address"),
         ],
     )
@@ -170,6 +175,13 @@ class TestAtTheStart:
         assert error.code is ErrorCode.INVALID_CONFIG
         assert hint in error.message
         assert "secret" not in error.message
+
+    @pytest.mark.parametrize("variable", ["sk-secret", "secret key", "", "1secret", "SECRET\n"])
+    def test_a_key_in_the_place_of_the_name_of_its_variable(self, start, variable):
+        error = self.error_of(start, api_key_variable=variable)
+        assert error.code is ErrorCode.INVALID_CONFIG
+        assert "environment variable" in error.message
+        assert "secret" not in error.message.lower()
 
     def test_a_key_with_a_line_break(self, start):
         error = self.error_of(start, api_key="a\nb")
@@ -190,3 +202,22 @@ def test_a_sequence_that_was_preempted_goes_on_where_it_was(start):
     driver.num_tokens["turn"] += len(ids)
     driver.run()
     assert b"".join(map(tokenizer.token_bytes, ids)).decode() + driver.text["turn"] == PLANS["turn"]
+
+
+class Dropped:
+    """A sequence whose stream is gone once it was looked at."""
+
+    def __init__(self, stream):
+        self._streams = [stream]
+
+    @property
+    def stream(self):
+        return self._streams.pop() if self._streams else None
+
+
+def test_a_stream_that_is_dropped_while_it_is_left_is_left(start):
+    left = threading.Event()
+    states = start().backend._states
+    states["dropped"] = Dropped(Mock(leave=left.set))
+    assert left.wait(10)
+    del states["dropped"]

@@ -19,7 +19,7 @@ from llm_planner.backends.openai.probe import WORD
 from llm_planner.backends.openai.server import Chunk, ModelServer
 from llm_planner.backends.openai.stream import Stream, StreamEnd
 from llm_planner.core.config import OpenAIConfig
-from llm_planner.core.errors import PlannerError
+from llm_planner.core.errors import ErrorCode, PlannerError
 from tests.hostile import damaged_bytes, damaged_json
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
@@ -89,6 +89,12 @@ def test_a_good_stream_is_read_whatever_its_pieces():
     ]
 
 
+def test_no_error_and_no_reason_may_be_spelled_out():
+    first = {"error": None, "choices": [CHOICE["choices"][0] | {"finish_reason": ""}]}
+    chunks = Hostile(OK, event(first), event({"error": "", **LAST})).ask("complete")
+    assert [(chunk.text, chunk.finish_reason) for chunk in chunks] == [("mf(50);", None), ("", "stop")]
+
+
 @pytest.mark.parametrize(
     ("repeat", "reason"),
     [
@@ -105,6 +111,14 @@ def test_a_stream_without_an_end_is_left(monkeypatch, repeat, reason):
     with pytest.raises(ServerError, match=reason):
         hostile.ask("complete")
     assert hostile.num_bytes < 10_000_000
+
+
+def test_comments_do_not_keep_a_stream_alive_for_ever(monkeypatch):
+    monkeypatch.setattr(module, "MOST_STALLS", 0.01)
+    with pytest.raises(ServerError, match="nothing but comments") as raised:
+        Hostile(OK, event(CHOICE), repeat=b": ping\n\n").ask("complete")
+    assert raised.value.code is ErrorCode.SERVER_UNREACHABLE
+    assert not raised.value.is_final
 
 
 @pytest.mark.parametrize("what", ["models", "complete"])

@@ -4,6 +4,7 @@
 import random
 import statistics
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.interfaces import Backend
@@ -27,7 +28,8 @@ def measure_table(config: PlannerConfig, note: Note = lambda _: None) -> list[Me
     Raises:
         PlannerError: INVALID_CONFIG for a backend that is no engine in this process; a 5xx code if it cannot start.
     """
-    backend, engine = timed_engine(config), config.engine
+    engine = replace(config.engine, lookahead="off")  # a run counts one token per step
+    backend = timed_engine(replace(config, engine=engine))
     num_devices = engine.tensor_parallel * engine.pipeline_stages
     try:
         return measure_runs(backend, FRAMEWORKS[config.backend], num_devices, note=note)

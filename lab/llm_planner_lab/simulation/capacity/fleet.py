@@ -9,7 +9,7 @@ from dataclasses import replace
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import Urgency
 from llm_planner.core.time_utility import TimeUtility
-from llm_planner.prediction.capacity.demand import Demand, DemandTable, Fleet
+from llm_planner.prediction.capacity.demand import Demand, Fleet
 from llm_planner.robots.library import RobotLibrary
 from llm_planner_lab.simulation.script import ScriptLibrary
 from llm_planner_lab.simulation.tasks import TASKS
@@ -94,19 +94,3 @@ def demands(trace: Trace, scripts: ScriptLibrary) -> Sequence[Demand]:
         )
         for (first_tokens, num_tokens, utility), lengths in prompts.items()
     ]
-
-
-def demand_table(robot_model: str, robots: RobotLibrary) -> DemandTable:
-    """Returns what one robot of a model asks for on average, by the tasks of its traces.
-
-    Raises:
-        PlannerError: UNKNOWN_ROBOT_MODEL, or INVALID_CONFIG for a model without tasks.
-    """
-    robots.get(robot_model)
-    trace = fleet_trace({robot_model: SAMPLE}, 0, SAMPLE_S, robots)
-    found = demands(trace, ScriptLibrary(robots))
-    return DemandTable(
-        robot_model=robot_model,
-        description=f"mean of {SAMPLE} robots over {SAMPLE_S:g} s of the tasks of TimelyLLM, Table 2",
-        demands=tuple(demand.scaled(1.0 / SAMPLE) for demand in found),
-    )

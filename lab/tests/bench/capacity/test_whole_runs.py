@@ -81,9 +81,10 @@ def test_the_table_is_of_the_engine_that_is_asked_for(monkeypatch):
         return engine
 
     monkeypatch.setattr(planner_profile, "build_engine", build_engine)
-    config = PlannerConfig(backend="vllm", engine=EngineConfig(tensor_parallel=2, pipeline_stages=2))
+    chosen = EngineConfig(tensor_parallel=2, pipeline_stages=2)
+    config = PlannerConfig(backend="vllm", engine=chosen)
     runs = measure_table(config)
-    assert started == [config]
+    assert started == [replace(config, engine=replace(chosen, lookahead="off"))]
     assert engine.num_closed == 1
     assert {(run.combination.framework, run.combination.num_devices) for run in runs} == {("vLLM", 4)}
     one = next(run for run in runs if (run.length_tokens, run.batch_size) == (32, 4))

@@ -12,14 +12,14 @@ from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.time_utility import NORMAL
 from llm_planner.prediction.capacity.curve import CapacityData, Point
-from llm_planner.prediction.capacity.demand import Demand, load_demands
+from llm_planner.prediction.capacity.demand import Demand
 from llm_planner.prediction.capacity.queueing import OVERLOADED, Objective, _erlang_c, outlook
 from llm_planner.prediction.profile import Chunk, find_profile, load_profile, served
 from llm_planner.prediction.throughput.model_file import load_kernel_model
 from llm_planner.prediction.throughput.server_profile import fast, middle, server_profile, slow
 from llm_planner.prediction.throughput.table import Combination, Workload
 from llm_planner_lab.simulation.capacity import saturation
-from llm_planner_lab.simulation.capacity.fleet import MOST_ROBOTS, demand_table, demands, fleet_trace, parse_fleet
+from llm_planner_lab.simulation.capacity.fleet import MOST_ROBOTS, demands, fleet_trace, parse_fleet
 from llm_planner_lab.simulation.capacity.plan import Trial, _limits, choose, plan_capacity, spread
 from llm_planner_lab.simulation.capacity.saturation import (
     CLOSE_NUMBERS,
@@ -59,11 +59,6 @@ def demand(per_s=1.0, num_tokens=40, first_tokens=5):
 def test_fleets_are_read():
     assert parse_fleet("tello:20,indy7:4", ROBOTS) == {"tello": 20, "indy7": 4}
     assert parse_fleet("tello:1,tello:2", ROBOTS) == {"tello": 3}
-
-
-@pytest.mark.parametrize("robot_model", ["tello", "indy7"])
-def test_the_shipped_tables_are_what_the_traces_amount_to(robot_model):
-    assert load_demands(robot_model) == demand_table(robot_model, ROBOTS).demands
 
 
 @pytest.mark.parametrize("text", ["tello", "tello:0", "tello:-1", "tello:many", "", "tello:4,,"])
