@@ -166,12 +166,12 @@ _MARKS = str.maketrans(
 
 SIDE = (
     r"(?:straight )?(?:(?P<forward>forwards?|fwd|ahead)|(?P<back>back(?:wards?)?)|(?P<up>up(?:wards?)?|higher)"
-    r"|(?P<down>down(?:wards?)?|lower)|(?P<left>left|(?:anti|counter) ?clockwise)|(?P<right>right|clockwise))"
+    r"|(?P<down>down(?:wards?)?|lower)|(?P<left>left|(?:anti|counter)[- ]?clockwise)|(?P<right>right|clockwise))"
 )
 """Pattern of a side, as a group of its name."""
 TURN_BEFORE = re.compile(
     r"\b(?:(?:turn|rotate|spin|pivot|yaw|swivel|twist|pan|swing)(?:ing)?"
-    rf"(?: (?:to (?:the|your) )?{SIDE})?|(?:(?:anti|counter) ?)?clockwise),? (?:by )?$"
+    rf"(?: (?:to (?:the|your) )?{SIDE})?|(?:(?:anti|counter)[- ]?)?clockwise),? (?:by )?$"
 )
 """What stands before an amount by which to turn; the last group is the side, if it is said."""
 _CLAUSE_ENDS = r"\s*(?:$|[,.;:!?]|(?:and|then|or|please|to|again|(?:of )?(?:them|those)|will do|is enough|it is)\b)"

@@ -47,6 +47,7 @@ CONTRADICTIONS = [
     ("fly 2 m forward and 50 cm up", "mf(50);mu(200);"),
     ("fly forward 2 m and up by 50 cm", "mf(50);mu(200);"),
     ("turn 45 degrees to the left, then 90 degrees clockwise", "tu(90);tc(45);"),
+    ("turn anti-clockwise 45 degrees, then clockwise 90 degrees", "tu(90);tc(45);"),
     ("2 m straight ahead, 50 cm up, 1 m to the left", "mf(50);mu(100);ml(200);"),
     ("fly 2 m forward and 1 m up", "mf(300);"),
     ("fly 2 m forward and 1 m up", "mf(100);"),

@@ -262,6 +262,14 @@ def test_the_authors_take_a_way_out_where_there_is_one():
         ("turn left and fly right", "tc(90);ml(100);"),
         ("turn left and fly right", "tu(90);ml(100);"),
         ("go left then turn right", "mr(100);tu(90);"),
+        ("turn 90 degrees counter-clockwise", "tc(90);"),
+        ("turn anti-clockwise", "tc(90);"),
+        ("just left one metre", "mr(100);"),
+        ("only left, 90 cm", "mr(90);"),
+        ("fly 2 m left, take a picture and return", "mr(200);tp();ml(200);"),
+        ("fly 2 m left to the other side", "mr(200);"),
+        ("turn left, then go to the same place", "tc(90);"),
+        ("fly 50 cm up, then turn off the light", "md(50);"),
     ],
 )
 def test_the_other_way_round_is_a_contradiction(instruction, plan):
@@ -330,6 +338,14 @@ def test_the_other_way_round_is_a_contradiction(instruction, plan):
         ("no nearer than a metre: if you are closer, come back", "mb(100);"),
         ("turn left and fly right", "tu(90);mr(100);"),
         ("turn left then go right", "tu(90);mf(50);tc(90);mr(100);"),
+        ("turn 90 degrees counter-clockwise", "tu(90);"),
+        ("fly 2 m left, take a picture and return", "ml(200);tp();mr(200);"),
+        ("fly 1 m left, a picture, then return by two metres", "ml(100);tp();mr(200);"),
+        ("return two metres left", "mr(200);"),
+        ("turn left, no, the other left", "tc(90);"),
+        ("three metres to the front, three back, and one more time the same", "2{mf(300);mb(300);}"),
+        ("go to the nearer of the two, and then return 2 m", "g(plinth);mb(200);"),
+        ("the bus has just left, turn to the stop", "tc(90);"),
     ],
 )
 def test_what_the_words_do_not_speak_against_passes(instruction, plan):
@@ -342,6 +358,7 @@ def test_what_the_words_do_not_speak_against_passes(instruction, plan):
         ("slide the plate to the left", True),
         ("slide the plate to the left-hand side, then go home, no rush", True),
         ("slide the plate to the left, no, the other way", False),
+        ("slide the plate to the left, and the cup to the other side", False),
         ("slide the plate to the left of the cup", False),
         ("if the plate is to the left, slide it over", False),
         ("the plate is to the left, push it over", False),
