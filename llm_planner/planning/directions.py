@@ -85,14 +85,17 @@ _WAYS = {  # words that order a motion or a turn
     Side.DOWN: r"down|doon|downwards?|lower|deeper|descend(?:ing)?|drop|duck|dip(?:s|ped)?|sink",
 }
 _PLACES = {  # words for where something is, or comes from
-    Side.LEFT: r"left|port|lefthand|(?:nine|9) o clock|your (?:nine|9)",
-    Side.RIGHT: r"right|starboard|righthand|(?:three|3) o clock|your (?:three|3)",
-    Side.FRONT: r"front|ahead|before you|(?:twelve|12) o clock",
+    Side.LEFT: r"left|port|lefthand|(?:seven|eight|nine|ten|eleven|[789]|1[01]) o clock|your (?:nine|9)",
+    Side.RIGHT: r"right|starboard|righthand|(?:one|two|three|four|five|[1-5]) o clock|your (?:three|3)",
+    Side.FRONT: r"front|ahead|before you|(?:ten|eleven|twelve|one|two|1[0-2]|[12]) o clock",
     Side.BACK: r"behind|rear|(?:your|ur|the|in) back|^back ?side|back of (?:you|u)|back(?:wards|ing) into"
-    r"|(?:six|6) o clock|your (?:six|6)|tail",
+    r"|(?:four|five|six|seven|eight|[4-8]) o clock|your (?:six|6)|tail|(?:look|watch) back",
     Side.UP: r"above|overhead|over (?:you|us|there)|ceiling|roof|top|up there|sky|(?:on|onto|over) (?:your|our) heads?"
+    r"|(?:mind|watch) (?:your|ur|the) heads?|(?:look|watch) up"
+    r"|(?:fall(?:s|ing)?|drop(?:s|ping)?|com(?:es|ing) down) (?:down )?(?:up)?on(?:to)? (?:you|u)"
     r"|(?<=from )up|out from (?:under(?:neath)?|beneath|below)",
-    Side.DOWN: r"(?<!out from )(?:below|beneath|underneath|under)|(?<=from )down|floor|ground|bottom|underside",
+    Side.DOWN: r"(?<!out from )(?:below|beneath|underneath|under)|(?<=from )down|(?:look|watch) down"
+    r"|floor|ground|bottom|underside",
 }
 _TOLERANCE_M = 0.01
 _ROUNDED = 1.1  # two times a foot: 30 cm, 30 cm, and 61 cm back
@@ -110,6 +113,7 @@ _TO = (
 _OF_A_THING = r"(?:come|drop|jump|roll|run|slide|swing|tilt)"  # verbs that say what things do, too: "bikes come left"
 _OTHERS = _not_behind("will,would,might,may,could,going to,about to,wants to")
 _CLAUSE, _CLAUSE_END = r"(?:^|[,;:.!?] )", r"(?= *(?:[,;:.!?]|$))"
+_IS_LEFT = re.compile(rf"(?:is|are|s) left{_CLAUSE_END}")  # where something is, in an emergency
 _ORDER = (
     rf"(?:{_OTHERS}\b(?!{_OF_A_THING}\b){_MOVE}"
     rf"|(?:{_CLAUSE}|\b(?:and|then|now|please|quick|quickly|must|just) ){_OF_A_THING})"
@@ -269,7 +273,9 @@ class DirectionCheck:
         put = _PUT.search(text)
         if put and len({*re.findall(r"\b(?:left|right)\b", text)}) == 1 and not _MAY_BE_A_SIDE.search(text):
             self._wrong_area = _OTHER_AREA[put[1]]
-        text = _NOT_A_SIDE.sub(" ", text)
+        text = _NOT_A_SIDE.sub(
+            lambda found: found[0] if self.is_urgent and _IS_LEFT.match(found.string, found.start()) else " ", text
+        )
         named = _URGENTLY_NAMED if self.is_urgent else _NAMED
         is_down = _NAMED[Side.DOWN].search(text)
         text = _RETREAT.sub(lambda found: found[0] if is_down and found[1] else f"retreat{found[1] or ''}", text)
