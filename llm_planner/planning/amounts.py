@@ -64,7 +64,14 @@ _TOLD_ORDER = re.compile(
 _SAID_AGAIN = re.compile(r"\b(?:so|that's|that is|which is|it's|literally|total|will do|went|measured|other)\b")
 _ANY_SIDE = re.compile(rf"\b(?:{_SIDES})\b")
 _AXES = (("forward", "back"), ("left", "right"), ("up", "down"))
+_OPPOSITE = {one: other for pair in _AXES for one, other in (pair, pair[::-1])}
 _A_SIDE = re.compile(rf"\b{SIDE}\b")
+_UNDONE = re.compile(r"\b(?:undo|retrace|reverse|opposite|mirror|other way|flew|went)\b")
+_SIDE_ALONE = re.compile(
+    r"(?<!on the )(?<!on your )(?<!from the )(?<!from your )"
+    rf"(?<! ,  )(?<! ,  to the )(?<! ,  to your )\b{SIDE}\b(?!  , )"
+)
+"""A side that an instruction orders by no amount: "left 45 degrees, strike that, right"."""
 _A_LITTLE = re.compile(
     rf"\b(?:slight(?:ly)?|inch(?:ing)?(?: it)?(?: slowly)? (?={_SIDES})"
     r"|small (?:step|turn|move|bit|amount|angle|distance)|(?<!quite )an? (?!good |fair )(?:\w+ )?"
@@ -187,14 +194,14 @@ class AmountCheck:
                 self.problem = self._sentence(use)
                 return Verdict.CONTRADICTED
         kinds = {use.kind for use in self._unexplained()}
-        is_doubtful = any(map(self._unused, kinds)) or self._swapped() or self._unlike_bare()
+        is_doubtful = any(map(self._unused, kinds)) or self._swapped() or self._unlike_bare() or self._turned_round()
         return Verdict.DOUBTFUL if is_doubtful else Verdict.EXPLAINED
 
     def finish(self) -> Verdict:
         """Returns how the whole plan stands: an amount that it states and nothing uses contradicts it."""
-        swapped, unlike = self._swapped(), self._unlike_bare()
-        if unlike or len(swapped) > 1:
-            self.problem = self._sentence((unlike or swapped)[0])
+        swapped, wrong = self._swapped(), self._unlike_bare() or self._turned_round()
+        if wrong or len(swapped) > 1:
+            self.problem = self._sentence((wrong or swapped)[0])
             return Verdict.CONTRADICTED
         for use in self._unexplained():
             if unused := self._unused(use.kind):
@@ -321,6 +328,21 @@ class AmountCheck:
             others = [value for (k, s), values in by_side.items() if k is kind and s != side for value in values]
             if not any(_is_among(use.value, own) for use in uses):
                 found += [use for use in uses if _is_among(use.value, others)][:1]
+        return found
+
+    def _turned_round(self) -> list[_Use]:
+        """Returns uses to the side opposite to the only one that their amount stands by, where the plan never goes."""
+        is_turned = any(use.kind is QuantityKind.ANGLE and not use.value % 180 for use in self._used)
+        if is_turned or TAKEN_BACK.search(self._words) or _UNDONE.search(self._words):
+            return []
+        ordered = {match.lastgroup for match in _SIDE_ALONE.finditer(self._words)}
+        found = []
+        for use in self._used:
+            stated = [q for q in self._stated if q.kind is use.kind and _is_among(q.value, use.values)]
+            sides = {"" if _FACT.search(around(self.instruction, q)[0]) else self._sides[q] for q in stated}
+            is_way_back = any(one.kind is use.kind and one.side in sides for one in self._used)
+            if sides == {_OPPOSITE.get(use.side)} and not is_way_back and use.side not in ordered:
+                found.append(use)
         return found
 
     def _unlike_bare(self) -> list[_Use]:

@@ -99,6 +99,10 @@ CONTRADICTIONS = [
     ("first is 90 degrees right, second is 45 degrees left", "tu(45);"),
     ("make a small turn to the left", "tu(90);"),
     ("a small step forward", "mf(200);"),
+    ("the kid is 1 metre to your left, go right 2 metres", "ml(200);"),
+    ("fly 2 m left, the wall is on your right", "mr(200);"),
+    ("fly 1 m left, the wall is on your right", "mr(100);"),
+    ("turn left 45 degrees at the door on the right", "tc(45);"),
 ]
 
 
@@ -201,6 +205,14 @@ def test_a_number_that_the_instruction_does_not_explain_is_a_contradiction(instr
         ("fly all the way forward to the small house", "mf(300);"),
         ("fly a long way up a bit faster", "mu(200);"),
         ("do a little spin around", "tc(360);"),
+        ("a dog 1 m to your left, go right", "mr(100);"),
+        ("there's a hole 1 m to your left, so go the other way", "mr(100);"),
+        ("go right, then 1 m left", "mr(100);ml(100);"),
+        ("turn 180 degrees to the left", "tc(180);"),
+        ("turn around and come back 2 m", "tc(180);mf(200);"),
+        ("bank left by 60 degrees, strike that, right", "tc(60);"),
+        ("you flew forward one metre and right two, now come back", "ml(200);mb(100);"),
+        ("fly 2 m left in two goes, and return", "2{ml(100);}mr(200);"),
     ],
 )
 def test_what_the_instruction_explains_passes(instruction, plan):
