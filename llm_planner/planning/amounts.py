@@ -66,6 +66,9 @@ _ANY_SIDE = re.compile(rf"\b(?:{_SIDES})\b")
 _AXES = (("forward", "back"), ("left", "right"), ("up", "down"))
 _OPPOSITE = {one: other for pair in _AXES for one, other in (pair, pair[::-1])}
 _A_SIDE = re.compile(rf"\b{SIDE}\b")
+_MINUS = re.compile(
+    rf"(?:(?:^|[^\d\s]\s|[:=(])[-\u2013\u2212]|\b(?:{SIDE}|turn|rotate|wait)(?: by)? (?:minus|negative) )$"
+)
 _UNDONE = re.compile(r"\b(?:undo|retrace|reverse|opposite|mirror|other way|flew|went)\b")
 _SIDE_ALONE = re.compile(
     r"(?<!on the )(?<!on your )(?<!from the )(?<!from your )"
@@ -190,7 +193,8 @@ class AmountCheck:
         """
         for use in self._uses(_nodes(text), (1,)):
             self._used.append(use)
-            if not (self._is_explained(use) or self._is_default(use) or self._is_part(use)) or self._is_surplus(use):
+            is_explained = self._is_explained(use) or self._is_default(use) or self._is_part(use)
+            if not is_explained or self._is_negative(use) or self._is_surplus(use):
                 self.problem = self._sentence(use)
                 return Verdict.CONTRADICTED
         kinds = {use.kind for use in self._unexplained()}
@@ -301,6 +305,12 @@ class AmountCheck:
             return any(use.value < total for total in own)
         counts = [n for n in self._own(QuantityKind.COUNT) if 1 < n <= 100]
         return _is_among(use.value, (total / n for total in own for n in counts))
+
+    def _is_negative(self, use: _Use) -> bool:
+        """Whether the instruction has its amount with a minus sign: "up -50 cm" orders no way up."""
+        kinds = use.kind, QuantityKind.COUNT
+        negative = (q for q in self._stated if q.kind in kinds and _MINUS.search(around(self.instruction, q)[0]))
+        return any(_is_among(use.value, (q.value, 100.0 * q.value)) for q in negative)  # "up -2"
 
     def _is_surplus(self, use: _Use) -> bool:
         """Whether the plan makes more of the same calls than the instruction states, and no word of it says so."""
