@@ -163,10 +163,13 @@ class AmountCheck:
     Args:
         model: Of the robot: which unit an argument has.
         instruction: As it came; untrusted.
+        longest_cm: How far one motion may go, of a replan, of which nothing else is judged; None if an earlier plan has
+            not failed.
     """
 
     model: RobotModel
     instruction: str
+    longest_cm: float | None = None
     problem: str = field(default="", init=False)
     _stated: tuple[Quantity, ...] = field(init=False)
     _ranges: tuple[Range, ...] = field(init=False)
@@ -191,6 +194,8 @@ class AmountCheck:
             calls: Of the statement.
             text: The statement in MiniSpec; numbers in its conditions and texts count as used, too.
         """
+        if self.longest_cm is not None:
+            return self._judge_replan(text, self.longest_cm)
         for use in self._uses(_nodes(text), (1,)):
             self._used.append(use)
             is_explained = self._is_explained(use) or self._is_default(use) or self._is_part(use)
@@ -203,6 +208,8 @@ class AmountCheck:
 
     def finish(self) -> Verdict:
         """Returns how the whole plan stands: an amount that it states and nothing uses contradicts it."""
+        if self.longest_cm is not None:
+            return Verdict.EXPLAINED
         swapped, wrong = self._swapped(), self._unlike_bare() or self._turned_round()
         if wrong or len(swapped) > 1:
             self.problem = self._sentence((wrong or swapped)[0])
@@ -220,8 +227,28 @@ class AmountCheck:
         self.problem = f"the plan says nothing of {_said(forgotten)}, which contradicts the instruction"
         return Verdict.CONTRADICTED
 
-    def restarted(self) -> None:
-        """Returns no check: another way may need other amounts."""
+    def restarted(self) -> "AmountCheck":
+        """Returns the check of a replan: another way may need other amounts, but no longer motions."""
+        return self if self.longest_cm is not None else replace(self, longest_cm=self._longest_cm())
+
+    def _longest_cm(self) -> float:
+        """Returns how far one motion of a replan may go: as far as the instruction says, or the first plan went."""
+        kind = QuantityKind.LENGTH
+        own, (_, unread) = self._own(kind), _UNSTATED[kind]
+        if not own and unread.search(self._words):
+            return math.inf
+        derived = (value for value, _ in self._derived(kind))
+        bare = ((q.value, self._bare(q)[0]) for q in self._stated if q.kind is QuantityKind.COUNT)
+        counted = (value * factor for value, kinds in bare for factor in kinds.get(kind, ()))
+        used = (use.value for use in self._used if use.kind is kind)
+        return max((_MOST[kind][0], *own, *derived, *counted, *used)) + 0.6
+
+    def _judge_replan(self, text: str, longest_cm: float) -> Verdict:
+        for use in self._uses(_nodes(text), (1,)):
+            if use.kind is QuantityKind.LENGTH and use.side and use.value > longest_cm:
+                self.problem = f"{self._sentence(use)}: that is farther than it says"
+                return Verdict.CONTRADICTED
+        return Verdict.EXPLAINED
 
     def _uses(self, nodes: Iterable[object], rounds: tuple[int, ...]) -> Iterator[_Use]:
         """Yields the amounts that skills get; notes the numbers of conditions and texts."""

@@ -276,3 +276,26 @@ def test_a_block_is_read_part_by_part():
     parts = ["?iv(wall)&od(wall)<200{", "mb(100);", "}"]
     assert [check.feed((), part) for part in parts] == [Verdict.EXPLAINED] * 3
     assert check.finish() is Verdict.EXPLAINED
+
+
+@pytest.mark.parametrize(
+    ("instruction", "plan", "replan", "is_refused"),
+    [
+        ("fly 1 m to the left", "ml(100);", "mf(500);", True),
+        ("fly 1 m to the left", "ml(100);", "2{mf(300);}", True),
+        ("find the cat", "s(cat);", "mf(300);", True),
+        ("fly 1 m to the left", "ml(100);", "mu(200);ml(100);md(200);", False),
+        ("fly 3 m to the left", "ml(300);", "mb(50);ml(300);", False),
+        ("twice: 2 m ahead", "2{mf(200);}", "mf(400);", False),
+        ("go forward 3", "mf(300);", "mf(300);", False),
+        ("go to the wall", "mf(300);", "mf(450);", False),  # how far, it does not say
+        ("fly 1 m to the left", "ml(100);", "tc(180);d(60);", False),
+    ],
+)
+def test_no_motion_of_a_replan_is_longer_than_what_was_asked_for(instruction, plan, replan, is_refused):
+    check = AmountCheck(TELLO, instruction)
+    check.feed((), plan)
+    again = check.restarted()
+    assert again.restarted() is again
+    found = [again.feed((), to_text(statement)) for statement in parse(replan)]
+    assert (Verdict.CONTRADICTED in [*found, again.finish()]) == is_refused, again.problem
