@@ -64,7 +64,17 @@ _TOLD_ORDER = re.compile(
 _SAID_AGAIN = re.compile(r"\b(?:so|that's|that is|which is|it's|literally|total|will do|went|measured|other)\b")
 _ANY_SIDE = re.compile(rf"\b(?:{_SIDES})\b")
 _AXES = (("forward", "back"), ("left", "right"), ("up", "down"))
+_OPPOSITE = {one: other for pair in _AXES for one, other in (pair, pair[::-1])}
 _A_SIDE = re.compile(rf"\b{SIDE}\b")
+_MINUS = re.compile(
+    rf"(?:(?:^|[^\d\s]\s|[:=(])[-\u2013\u2212]|\b(?:{SIDE}|turn|rotate|wait)(?: by)? (?:minus|negative) )$"
+)
+_UNDONE = re.compile(r"\b(?:undo|retrace|reverse|opposite|mirror|other way|flew|went)\b")
+_SIDE_ALONE = re.compile(
+    r"(?<!on the )(?<!on your )(?<!from the )(?<!from your )"
+    rf"(?<! ,  )(?<! ,  to the )(?<! ,  to your )\b{SIDE}\b(?!  , )"
+)
+"""A side that an instruction orders by no amount: "left 45 degrees, strike that, right"."""
 _A_LITTLE = re.compile(
     rf"\b(?:slight(?:ly)?|inch(?:ing)?(?: it)?(?: slowly)? (?={_SIDES})"
     r"|small (?:step|turn|move|bit|amount|angle|distance)|(?<!quite )an? (?!good |fair )(?:\w+ )?"
@@ -153,10 +163,13 @@ class AmountCheck:
     Args:
         model: Of the robot: which unit an argument has.
         instruction: As it came; untrusted.
+        longest_cm: How far one motion may go, of a replan, of which nothing else is judged; None if an earlier plan has
+            not failed.
     """
 
     model: RobotModel
     instruction: str
+    longest_cm: float | None = None
     problem: str = field(default="", init=False)
     _stated: tuple[Quantity, ...] = field(init=False)
     _ranges: tuple[Range, ...] = field(init=False)
@@ -181,20 +194,25 @@ class AmountCheck:
             calls: Of the statement.
             text: The statement in MiniSpec; numbers in its conditions and texts count as used, too.
         """
+        if self.longest_cm is not None:
+            return self._judge_replan(text, self.longest_cm)
         for use in self._uses(_nodes(text), (1,)):
             self._used.append(use)
-            if not (self._is_explained(use) or self._is_default(use) or self._is_part(use)) or self._is_surplus(use):
+            is_explained = self._is_explained(use) or self._is_default(use) or self._is_part(use)
+            if not is_explained or self._is_negative(use) or self._is_surplus(use):
                 self.problem = self._sentence(use)
                 return Verdict.CONTRADICTED
         kinds = {use.kind for use in self._unexplained()}
-        is_doubtful = any(map(self._unused, kinds)) or self._swapped() or self._unlike_bare()
+        is_doubtful = any(map(self._unused, kinds)) or self._swapped() or self._unlike_bare() or self._turned_round()
         return Verdict.DOUBTFUL if is_doubtful else Verdict.EXPLAINED
 
     def finish(self) -> Verdict:
         """Returns how the whole plan stands: an amount that it states and nothing uses contradicts it."""
-        swapped, unlike = self._swapped(), self._unlike_bare()
-        if unlike or len(swapped) > 1:
-            self.problem = self._sentence((unlike or swapped)[0])
+        if self.longest_cm is not None:
+            return Verdict.EXPLAINED
+        swapped, wrong = self._swapped(), self._unlike_bare() or self._turned_round()
+        if wrong or len(swapped) > 1:
+            self.problem = self._sentence((wrong or swapped)[0])
             return Verdict.CONTRADICTED
         for use in self._unexplained():
             if unused := self._unused(use.kind):
@@ -209,8 +227,28 @@ class AmountCheck:
         self.problem = f"the plan says nothing of {_said(forgotten)}, which contradicts the instruction"
         return Verdict.CONTRADICTED
 
-    def restarted(self) -> None:
-        """Returns no check: another way may need other amounts."""
+    def restarted(self) -> "AmountCheck":
+        """Returns the check of a replan: another way may need other amounts, but no longer motions."""
+        return self if self.longest_cm is not None else replace(self, longest_cm=self._longest_cm())
+
+    def _longest_cm(self) -> float:
+        """Returns how far one motion of a replan may go: as far as the instruction says, or the first plan went."""
+        kind = QuantityKind.LENGTH
+        own, (_, unread) = self._own(kind), _UNSTATED[kind]
+        if not own and unread.search(self._words):
+            return math.inf
+        derived = (value for value, _ in self._derived(kind))
+        bare = ((q.value, self._bare(q)[0]) for q in self._stated if q.kind is QuantityKind.COUNT)
+        counted = (value * factor for value, kinds in bare for factor in kinds.get(kind, ()))
+        used = (use.value for use in self._used if use.kind is kind)
+        return max((_MOST[kind][0], *own, *derived, *counted, *used)) + 0.6
+
+    def _judge_replan(self, text: str, longest_cm: float) -> Verdict:
+        for use in self._uses(_nodes(text), (1,)):
+            if use.kind is QuantityKind.LENGTH and use.side and use.value > longest_cm:
+                self.problem = f"{self._sentence(use)}: that is farther than it says"
+                return Verdict.CONTRADICTED
+        return Verdict.EXPLAINED
 
     def _uses(self, nodes: Iterable[object], rounds: tuple[int, ...]) -> Iterator[_Use]:
         """Yields the amounts that skills get; notes the numbers of conditions and texts."""
@@ -295,6 +333,12 @@ class AmountCheck:
         counts = [n for n in self._own(QuantityKind.COUNT) if 1 < n <= 100]
         return _is_among(use.value, (total / n for total in own for n in counts))
 
+    def _is_negative(self, use: _Use) -> bool:
+        """Whether the instruction has its amount with a minus sign: "up -50 cm" orders no way up."""
+        kinds = use.kind, QuantityKind.COUNT
+        negative = (q for q in self._stated if q.kind in kinds and _MINUS.search(around(self.instruction, q)[0]))
+        return any(_is_among(use.value, (q.value, 100.0 * q.value)) for q in negative)  # "up -2"
+
     def _is_surplus(self, use: _Use) -> bool:
         """Whether the plan makes more of the same calls than the instruction states, and no word of it says so."""
         if self._is_conditional or self._own(QuantityKind.COUNT) or _REPEATED.search(self._words):
@@ -321,6 +365,21 @@ class AmountCheck:
             others = [value for (k, s), values in by_side.items() if k is kind and s != side for value in values]
             if not any(_is_among(use.value, own) for use in uses):
                 found += [use for use in uses if _is_among(use.value, others)][:1]
+        return found
+
+    def _turned_round(self) -> list[_Use]:
+        """Returns uses to the side opposite to the only one that their amount stands by, where the plan never goes."""
+        is_turned = any(use.kind is QuantityKind.ANGLE and not use.value % 180 for use in self._used)
+        if is_turned or TAKEN_BACK.search(self._words) or _UNDONE.search(self._words):
+            return []
+        ordered = {match.lastgroup for match in _SIDE_ALONE.finditer(self._words)}
+        found = []
+        for use in self._used:
+            stated = [q for q in self._stated if q.kind is use.kind and _is_among(q.value, use.values)]
+            sides = {"" if _FACT.search(around(self.instruction, q)[0]) else self._sides[q] for q in stated}
+            is_way_back = any(one.kind is use.kind and one.side in sides for one in self._used)
+            if sides == {_OPPOSITE.get(use.side)} and not is_way_back and use.side not in ordered:
+                found.append(use)
         return found
 
     def _unlike_bare(self) -> list[_Use]:

@@ -59,7 +59,7 @@ _NOT_A_SIDE = re.compile(
     rf"|{_IS_A_WAY}\bright by (?=(?:the|your|you|my|me|his|him|her|it|us|them)\b)"
     rf"|\bright (?=away\b)|{_IS_A_WAY}\bright (?=(?:at|then)\b)"
     r"|\b(?:all right|alright|you re right|that s right"
-    r"|(?:is|are|s|been|be|just|only|got|have|has|what|who) left\b(?! of)"
+    r"|(?:is|are|s|been|be|got|what|who|(?:have|has)(?: just| only)?) left\b(?! of)"
     rf"|{_IS_A_WAY}left (?:over|behind|in|on|my|his|her|their|our|it|the)\b"
     r"|straight up(?= [,;:.!?]| *$)|right angles?\b"
     r"|give (?:me|us) back\b|at the back\b(?! of you\b)|back (?:door|gate|yard|garden|wall|room|seat|row)s?\b)"
@@ -68,10 +68,11 @@ _UNIT = r"(?:cm|centimet(?:re|er)s?|met(?:re|er)s?|m|feet|foot|ft|yards?|yd)"
 _WAYS = {  # words that order a motion or a turn
     Side.LEFT: r"left|port|leftwards?|lefthand|anticlockwise|anti clockwise|counter ?clockwise|(?:nine|9) o clock"
     r"|against (?:the )?clock(?:wise)?",
-    Side.RIGHT: r"right|starboard|rightwards?|righthand|(?<!against )(?<!against the )clockwise|(?:three|3) o clock",
+    Side.RIGHT: r"right|starboard|rightwards?|righthand|(?:three|3) o clock"
+    r"|(?<!against )(?<!against the )(?<!counter )(?<!anti )clockwise",
     Side.FRONT: rf"fore ?wards?|forwards?|fwd|(?:go|fly|move|straight|further|half|{_UNIT}) (?:ahead(?! of)|front)"
-    rf"|ahead (?:\w+ )?\w+ {_UNIT}|(?<!is )(?<!it )(?<!are )(?:closer|nearer)(?! than)|advance"
-    rf"|forth|there(?= and (?:\w+ )?back\b)|(?:(?:go|going|fly|flying)(?= on (?!to\b))|{_UNIT}) on"
+    rf"|ahead (?:\w+ )?\w+ {_UNIT}|(?<!is )(?<!it )(?<!are )(?:closer|nearer)(?! than| of)|advance"
+    rf"|to the front(?! of)|forth|there(?= and (?:\w+ )?back\b)|(?:(?:go|going|fly|flying)(?= on (?!to\b))|{_UNIT}) on"
     rf"|(?:go|fly|move) (?:an? |another )?\w+ {_UNIT}(?! (?:further )?(?:to (?:the |your )?)?"
     r"(?:left|right|up|down|back|higher|lower|away|off|out|above|below|behind)\w*\b)"
     rf"|(?<!back )(?<!pull )out(?= (?:\w+ )?\w+ {_UNIT}\b.*\bback\b)",
@@ -84,14 +85,17 @@ _WAYS = {  # words that order a motion or a turn
     Side.DOWN: r"down|doon|downwards?|lower|deeper|descend(?:ing)?|drop|duck|dip(?:s|ped)?|sink",
 }
 _PLACES = {  # words for where something is, or comes from
-    Side.LEFT: r"left|port|lefthand|(?:nine|9) o clock|your (?:nine|9)",
-    Side.RIGHT: r"right|starboard|righthand|(?:three|3) o clock|your (?:three|3)",
-    Side.FRONT: r"front|ahead|before you|(?:twelve|12) o clock",
+    Side.LEFT: r"left|port|lefthand|(?:seven|eight|nine|ten|eleven|[789]|1[01]) o clock|your (?:nine|9)",
+    Side.RIGHT: r"right|starboard|righthand|(?:one|two|three|four|five|[1-5]) o clock|your (?:three|3)",
+    Side.FRONT: r"front|ahead|before you|(?:ten|eleven|twelve|one|two|1[0-2]|[12]) o clock",
     Side.BACK: r"behind|rear|(?:your|ur|the|in) back|^back ?side|back of (?:you|u)|back(?:wards|ing) into"
-    r"|(?:six|6) o clock|your (?:six|6)|tail",
+    r"|(?:four|five|six|seven|eight|[4-8]) o clock|your (?:six|6)|tail|(?:look|watch) back",
     Side.UP: r"above|overhead|over (?:you|us|there)|ceiling|roof|top|up there|sky|(?:on|onto|over) (?:your|our) heads?"
+    r"|(?:mind|watch) (?:your|ur|the) heads?|(?:look|watch) up"
+    r"|(?:fall(?:s|ing)?|drop(?:s|ping)?|com(?:es|ing) down) (?:down )?(?:up)?on(?:to)? (?:you|u)"
     r"|(?<=from )up|out from (?:under(?:neath)?|beneath|below)",
-    Side.DOWN: r"(?<!out from )(?:below|beneath|underneath|under)|(?<=from )down|floor|ground|bottom|underside",
+    Side.DOWN: r"(?<!out from )(?:below|beneath|underneath|under)|(?<=from )down|(?:look|watch) down"
+    r"|floor|ground|bottom|underside",
 }
 _TOLERANCE_M = 0.01
 _ROUNDED = 1.1  # two times a foot: 30 cm, 30 cm, and 61 cm back
@@ -109,6 +113,7 @@ _TO = (
 _OF_A_THING = r"(?:come|drop|jump|roll|run|slide|swing|tilt)"  # verbs that say what things do, too: "bikes come left"
 _OTHERS = _not_behind("will,would,might,may,could,going to,about to,wants to")
 _CLAUSE, _CLAUSE_END = r"(?:^|[,;:.!?] )", r"(?= *(?:[,;:.!?]|$))"
+_IS_LEFT = re.compile(rf"(?:is|are|s) left{_CLAUSE_END}")  # where something is, in an emergency
 _ORDER = (
     rf"(?:{_OTHERS}\b(?!{_OF_A_THING}\b){_MOVE}"
     rf"|(?:{_CLAUSE}|\b(?:and|then|now|please|quick|quickly|must|just) ){_OF_A_THING})"
@@ -165,12 +170,13 @@ _RETREAT = re.compile(  # "back up" may be a climb
     rf"(?:{_CLAUSE_END}|(?= (?:{_SOME}|an? (?:bit|tad|touch|little|smidge)|from|and|then)\b))"
 )
 _REVERSED = re.compile(
-    r"\b(?:opposite|other|away|avoid|mirror|undo|reverse|return|not|don t|dont|no|never|instead|wrong|"
-    r"dodge (?:the|it|that|this|him|her|them)|wait (?:, )?(?:no|actually|sorry|i)|actually|sorry|scratch|rather|meant?|"
-    r"same|(?<!turn )(?<!look )(?<!spin )(?<!fly )around|out of|(?<!take )(?<!taking )off|too far"
+    r"\b(?:opposite|other (?:way|one|left|right|hand|direction)|away|avoid|mirror|undo|retrace|reverse|not|don t|dont"
+    r"|no|never|instead|wrong|dodge (?:the|it|that|this|him|her|them)|wait (?:, )?(?:no|actually|sorry|i)|actually"
+    r"|sorry|scratch|rather|meant?|(?<!turn )(?<!look )(?<!spin )(?<!fly )around|out of|too far"
     r"|(?:turn|spin) (?:a ?)?round (?:and )?(?:\w+ )?back|(?:turn|spin) on (?:the|your) heels?"
     rf"|(?:forwards?|back(?:wards?)?|behind|up|down|{_UNIT}) again)\b"
 )
+_REVERSED_BEHIND = re.compile(r"\b(?:return|same|other|(?<!take )(?<!taking )off)\b")  # "2 m left and return"
 _NO_SIDE = r"(?!(?:\w+ )?(?:left|right|front|back|behind|above|below|up|down|ahead|ceiling|floor|ground)\b)"
 _NOT_REVERSED = re.compile(  # "do not land"
     rf"^(?:(?:no(?= [,;:.!]| {_MOVE}\b)|actually|sorry|well|oh|er|um|uh|please|[,;:.!]) )+|(?: [,;:.!])? sorry$"
@@ -251,6 +257,8 @@ class DirectionCheck:
     _is_side_named: bool = field(default=False, init=False)
     _named: frozenset[Side] = field(init=False)
     _is_reversed: bool = field(init=False)
+    _named_before: frozenset[Side] | None = field(init=False)  # ... a word that turns round what is behind it
+    _gone_to: set[Side] = field(default_factory=set, init=False)
     _legs: list[Side] = field(init=False)
     _leg_moves: bool | None = field(default=None, init=False)  # what the present leg is: a motion, or a turn
     _is_climb: bool = field(init=False)
@@ -265,7 +273,9 @@ class DirectionCheck:
         put = _PUT.search(text)
         if put and len({*re.findall(r"\b(?:left|right)\b", text)}) == 1 and not _MAY_BE_A_SIDE.search(text):
             self._wrong_area = _OTHER_AREA[put[1]]
-        text = _NOT_A_SIDE.sub(" ", text)
+        text = _NOT_A_SIDE.sub(
+            lambda found: found[0] if self.is_urgent and _IS_LEFT.match(found.string, found.start()) else " ", text
+        )
         named = _URGENTLY_NAMED if self.is_urgent else _NAMED
         is_down = _NAMED[Side.DOWN].search(text)
         text = _RETREAT.sub(lambda found: found[0] if is_down and found[1] else f"retreat{found[1] or ''}", text)
@@ -279,7 +289,10 @@ class DirectionCheck:
         legs = _TWO_LEGS.match(text)
         self._legs = [*map(Side, legs.groups())] if legs else []
         is_ordered = self.is_urgent and told != text
-        self._is_reversed = _REVERSED.search(_NOT_REVERSED.sub(" ", text)) is not None and not is_ordered
+        orders = _NOT_REVERSED.sub(" ", text)
+        self._is_reversed = _REVERSED.search(orders) is not None and not is_ordered
+        back = None if is_ordered else _REVERSED_BEHIND.search(orders)
+        self._named_before = _sides(named, _WARNING.sub(" ", orders[: back.start()])) if back else None
         if self.is_urgent:
             unclear = _sides(_MENTIONED, " , ".join(_MAY_BE_ORDERED.findall(told)))
             warned = _sides(_MENTIONED, told) | {_OPPOSITE[side] for side in unclear}
@@ -318,6 +331,8 @@ class DirectionCheck:
             if is_other_way or self._is_wrong_area(call):
                 self.problem = f"{_said(call)} goes another way than the instruction says"
                 return Verdict.CONTRADICTED
+            if side is not None:
+                self._gone_to.add(side)
         return Verdict.EXPLAINED
 
     def finish(self) -> Verdict:
@@ -371,11 +386,14 @@ class DirectionCheck:
                 self._legs.pop(0)
             self._leg_moves = moves
             return side is not self._legs[0]
-        return _OPPOSITE[side] in self._named and side not in self._named
+        opposite = _OPPOSITE[side]
+        is_behind = self._named_before is not None and (opposite in self._gone_to or opposite not in self._named_before)
+        return opposite in self._named and side not in self._named and not is_behind
 
     def _is_wrong_area(self, call: SkillCall) -> bool:
         """Whether a call of an arm ends on the other side of the only one that something is ordered to."""
-        return self._wrong_area in call.arguments[-1:] and not self.is_replan and not self._is_reversed
+        is_reversed = self._is_reversed or self._named_before is not None
+        return self._wrong_area in call.arguments[-1:] and not self.is_replan and not is_reversed
 
     def _is_other_height(self, call: SkillCall) -> bool:
         """Whether it lands where an emergency orders a climb, or takes off where it orders a landing."""

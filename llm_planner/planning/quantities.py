@@ -95,6 +95,8 @@ _PARTS = {
 } | {"twelfth": 12}
 NUMBER_WORDS = frozenset((*_ONES, *_TENS, *_SCALES, *_PARTS, "half"))
 _FRACTIONS = {"half": 0.5} | {word + ending: 1 / parts for word, parts in _PARTS.items() for ending in ("", "s")}
+_DECIMALS = {word: f"{number:g}" for word, number in _ONES.items()} | {word: f"{n / 10:g}" for word, n in _TENS.items()}
+"""How words behind a decimal point are written: "point two five", "point twenty five"."""
 _EMPHASIS = frozenset(("whole", "full", "good", "single", "solid", "complete", "whopping"))
 _ARTICLES = frozenset(("a", "an"))
 _EACH = frozenset(("each", "every", "another"))  # one: "another one five seconds later"
@@ -105,6 +107,8 @@ _MISHEARD = {"to": 2.0, "too": 2.0, "for": 4.0}
 _BEHIND_MISHEARD = frozenset(_split("metres meters yards inches centimetres centimeters degrees"))
 """Speech recognition writes "for metres" and "too feet"; but something may be "for feet"."""
 _LONGEST_BORROWED_CM = 1000.0
+_POINTED_BY = frozenset(("", *_UNITS[QuantityKind.ANGLE][1.0].split()))
+"""What makes no decimal of "point": "point 45 degrees to the left", "point two: land"."""
 _SIGNS = {"½": 0.5, "¼": 0.25, "¾": 0.75}
 _THOUSANDS = re.compile(r"[1-9][0-9]{0,2},[0-9]{3}")
 _WITH_THOUSANDS = frozenset(
@@ -162,12 +166,12 @@ _MARKS = str.maketrans(
 
 SIDE = (
     r"(?:straight )?(?:(?P<forward>forwards?|fwd|ahead)|(?P<back>back(?:wards?)?)|(?P<up>up(?:wards?)?|higher)"
-    r"|(?P<down>down(?:wards?)?|lower)|(?P<left>left|(?:anti|counter) ?clockwise)|(?P<right>right|clockwise))"
+    r"|(?P<down>down(?:wards?)?|lower)|(?P<left>left|(?:anti|counter)[- ]?clockwise)|(?P<right>right|clockwise))"
 )
 """Pattern of a side, as a group of its name."""
 TURN_BEFORE = re.compile(
     r"\b(?:(?:turn|rotate|spin|pivot|yaw|swivel|twist|pan|swing)(?:ing)?"
-    rf"(?: (?:to (?:the|your) )?{SIDE})?|(?:(?:anti|counter) ?)?clockwise),? (?:by )?$"
+    rf"(?: (?:to (?:the|your) )?{SIDE})?|(?:(?:anti|counter)[- ]?)?clockwise),? (?:by )?$"
 )
 """What stands before an amount by which to turn; the last group is the side, if it is said."""
 _CLAUSE_ENDS = r"\s*(?:$|[,.;:!?]|(?:and|then|or|please|to|again|(?:of )?(?:them|those)|will do|is enough|it is)\b)"
@@ -230,7 +234,7 @@ class _Reader:
 
     def _word(self, ahead: int = 0) -> str:
         index = self._at + ahead
-        return self._tokens[index].text if index < len(self._tokens) else ""
+        return self._tokens[index].text if 0 <= index < len(self._tokens) else ""
 
     def _quantity(self) -> tuple[Quantity, float] | None:
         """Reads one amount and the size of its unit; None, with the place undefined, if none begins here."""
@@ -260,9 +264,13 @@ class _Reader:
 
     def _has_unit(self, ahead: int) -> bool:
         """Whether a part has a unit of its own: "and a half turn", "and a third of a full turn"."""
+        return self._unit(ahead) not in ("", *_ATTACHED_ONLY)
+
+    def _unit(self, ahead: int = 0) -> str:
+        """Returns the unit that follows, maybe behind "of a"; empty if none does."""
         while self._word(ahead) in _OF_A:
             ahead += 1
-        return self._word(ahead) in UNIT and self._word(ahead) not in _ATTACHED_ONLY
+        return self._word(ahead) if self._word(ahead) in UNIT else ""
 
     def _skip(self, *words: str, only_before_unit: bool) -> None:
         """Goes past filling words if a unit follows them."""
@@ -330,8 +338,11 @@ class _Reader:
         return (2 + is_counted, part * _ONES.get(self._word(1), 1.0)) if part else (0, 0.0)
 
     def _fraction(self) -> float | None:
-        """Reads "half", "a quarter", "three quarters", "half a dozen"; None if there is none."""
+        """Reads "half", "a quarter", "three quarters", "half a dozen", "point five"; None if there is none."""
         before = self._at
+        if self._word(-1) not in _DETERMINERS and (part := self._decimals()) and self._unit() not in _POINTED_BY:
+            return part
+        self._at = before
         count = 1.0
         if self._word() in _ARTICLES or (self._word() in _ONES and self._word(1) in _FRACTIONS):
             count = _ONES.get(self._word(), 1.0)
@@ -344,10 +355,7 @@ class _Reader:
         if word == "half" and [self._word(), self._word(1)] == ["a", "dozen"]:
             self._at += 2
             return 6.0
-        ahead = 0
-        while self._word(ahead) in _OF_A:
-            ahead += 1
-        if self._word(ahead) not in UNIT:
+        if not self._unit():
             self._at = before
             return None
         return count * _FRACTIONS[word]
@@ -364,19 +372,12 @@ class _Reader:
                 return _SIGNS[token]
             is_thousands = self._word() in _WITH_THOUSANDS and _THOUSANDS.fullmatch(token)
             whole = float(token.replace(",", "" if is_thousands else "."))
-            part = self._part() if token.isdigit() else 0.0
+            part = (self._part() or self._decimals()) if token.isdigit() else 0.0
             return whole + part if part else whole * self._scale()
         total = self._words()
         if total is None:
             return None
-        if self._word() == "point" and self._word(1) in _ONES:
-            self._at += 1
-            digits = ""
-            while self._word() in _ONES and _ONES[self._word()] < 10:
-                digits += str(int(_ONES[self._word()]))
-                self._at += 1
-            total += float(f"0.{digits}") if digits else 0.0
-        return total
+        return total + self._decimals()
 
     def _part(self) -> float:
         """Reads the fraction of a mixed number, "1 1/2" or "1½"; 0 if there is none."""
@@ -384,6 +385,14 @@ class _Reader:
         part = _SIGNS.get(above, float(above) / float(below) if above and slash and float(below) else 0.0)
         self._at += 0 < part < 1
         return part if part < 1 else 0.0
+
+    def _decimals(self) -> float:
+        """Reads "point two five", "point 25"; 0 if there is none."""
+        digits, ahead = "", 1
+        while self._word() == "point" and (more := _as_decimals(self._word(ahead))):
+            digits, ahead = digits + more, ahead + 1
+        self._at += ahead if digits else 0
+        return float(f"0.{digits}") if digits else 0.0
 
     def _scale(self) -> float:
         """Reads "hundred" or "thousand" behind digits."""
@@ -430,6 +439,11 @@ class _Reader:
         is_plural = self._word(2) in UNIT and len(self._word(2)) > 2 and self._word(2).endswith("s")
         is_one = is_plural and digits[1] != digits[0] + 1 and self._word(-1) not in _EACH
         return 2 if 0 in digits or is_one else 0
+
+
+def _as_decimals(word: str) -> str:
+    """Returns how a word behind a decimal point is written: "five", "twenty", "25"; empty if it is no number."""
+    return word if word.isdecimal() else _DECIMALS.get(word, "")
 
 
 def with_plain_amounts(text: str) -> str:

@@ -47,6 +47,7 @@ CONTRADICTIONS = [
     ("fly 2 m forward and 50 cm up", "mf(50);mu(200);"),
     ("fly forward 2 m and up by 50 cm", "mf(50);mu(200);"),
     ("turn 45 degrees to the left, then 90 degrees clockwise", "tu(90);tc(45);"),
+    ("turn anti-clockwise 45 degrees, then clockwise 90 degrees", "tu(90);tc(45);"),
     ("2 m straight ahead, 50 cm up, 1 m to the left", "mf(50);mu(100);ml(200);"),
     ("fly 2 m forward and 1 m up", "mf(300);"),
     ("fly 2 m forward and 1 m up", "mf(100);"),
@@ -98,6 +99,16 @@ CONTRADICTIONS = [
     ("first is 90 degrees right, second is 45 degrees left", "tu(45);"),
     ("make a small turn to the left", "tu(90);"),
     ("a small step forward", "mf(200);"),
+    ("go up -50 cm", "mu(50);"),
+    ("-2 m forward", "mf(200);"),
+    ("forward \u22122", "mf(200);"),
+    ("up by minus two metres", "mu(200);"),
+    ("turn -45 degrees", "tc(45);"),
+    ("wait minus five seconds", "d(5);"),
+    ("the kid is 1 metre to your left, go right 2 metres", "ml(200);"),
+    ("fly 2 m left, the wall is on your right", "mr(200);"),
+    ("fly 1 m left, the wall is on your right", "mr(100);"),
+    ("turn left 45 degrees at the door on the right", "tc(45);"),
 ]
 
 
@@ -200,6 +211,16 @@ def test_a_number_that_the_instruction_does_not_explain_is_a_contradiction(instr
         ("fly all the way forward to the small house", "mf(300);"),
         ("fly a long way up a bit faster", "mu(200);"),
         ("do a little spin around", "tc(360);"),
+        ("forward - 2 m or so", "mf(200);"),
+        ("minus 25 cm, you are too high", "md(25);"),
+        ("a dog 1 m to your left, go right", "mr(100);"),
+        ("there's a hole 1 m to your left, so go the other way", "mr(100);"),
+        ("go right, then 1 m left", "mr(100);ml(100);"),
+        ("turn 180 degrees to the left", "tc(180);"),
+        ("turn around and come back 2 m", "tc(180);mf(200);"),
+        ("bank left by 60 degrees, strike that, right", "tc(60);"),
+        ("you flew forward one metre and right two, now come back", "ml(200);mb(100);"),
+        ("fly 2 m left in two goes, and return", "2{ml(100);}mr(200);"),
     ],
 )
 def test_what_the_instruction_explains_passes(instruction, plan):
@@ -255,3 +276,26 @@ def test_a_block_is_read_part_by_part():
     parts = ["?iv(wall)&od(wall)<200{", "mb(100);", "}"]
     assert [check.feed((), part) for part in parts] == [Verdict.EXPLAINED] * 3
     assert check.finish() is Verdict.EXPLAINED
+
+
+@pytest.mark.parametrize(
+    ("instruction", "plan", "replan", "is_refused"),
+    [
+        ("fly 1 m to the left", "ml(100);", "mf(500);", True),
+        ("fly 1 m to the left", "ml(100);", "2{mf(300);}", True),
+        ("find the cat", "s(cat);", "mf(300);", True),
+        ("fly 1 m to the left", "ml(100);", "mu(200);ml(100);md(200);", False),
+        ("fly 3 m to the left", "ml(300);", "mb(50);ml(300);", False),
+        ("twice: 2 m ahead", "2{mf(200);}", "mf(400);", False),
+        ("go forward 3", "mf(300);", "mf(300);", False),
+        ("go to the wall", "mf(300);", "mf(450);", False),  # how far, it does not say
+        ("fly 1 m to the left", "ml(100);", "tc(180);d(60);", False),
+    ],
+)
+def test_no_motion_of_a_replan_is_longer_than_what_was_asked_for(instruction, plan, replan, is_refused):
+    check = AmountCheck(TELLO, instruction)
+    check.feed((), plan)
+    again = check.restarted()
+    assert again.restarted() is again
+    found = [again.feed((), to_text(statement)) for statement in parse(replan)]
+    assert (Verdict.CONTRADICTED in [*found, again.finish()]) == is_refused, again.problem
