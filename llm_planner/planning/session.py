@@ -385,9 +385,9 @@ class PlanSession:
         if statement is None or not is_sure:
             return Progress(is_complete=True)
         try:
-            statement = self._understood(statement)
-            _require_short(to_text(statement))
-            segment = self._admit(statement)
+            part = self._understood(statement)
+            _require_short(_statement_text(part))
+            segment = self._admit(part)
             self._judge(segment)
         except PlannerError:  # the segments before it are a plan, too
             return Progress(is_complete=True)

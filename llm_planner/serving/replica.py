@@ -219,17 +219,21 @@ class Replica:
                 case Admitted(request_id):
                     self._book.admit(request_id)
                 case event:
-                    self._num_failures = self._num_hangs = 0
-                    if self._link is not None:
-                        self._link.num_hangs = 0
-                    if isinstance(event, SegmentReady):
-                        self.unanswered_at_s = None
-                    self.quarantine.progress(event.request_id)
-                    is_elsewhere = isinstance(event, Finished) and self._owner.takes_back(self, event)
-                    if not is_elsewhere and isinstance(self._book.accept(_settled(event), now_s), Finished):
-                        self.quarantine.remove(event.request_id)
+                    self._take(event, now_s)
             if self.quarantine.waiting:
                 self._hand_over(now_s)
+
+    def _take(self, event: Event, now_s: float) -> None:
+        """Takes an event of a goal, unless the goal goes on elsewhere."""
+        self._num_failures = self._num_hangs = 0
+        if self._link is not None:
+            self._link.num_hangs = 0
+        if isinstance(event, SegmentReady):
+            self.unanswered_at_s = None
+        self.quarantine.progress(event.request_id)
+        is_elsewhere = isinstance(event, Finished) and self._owner.takes_back(self, event)
+        if not is_elsewhere and isinstance(self._book.accept(_settled(event), now_s), Finished):
+            self.quarantine.remove(event.request_id)
 
     def _spare_waiting(self) -> None:
         """Notes that the child lives with goals that only wait for their robots: nothing else will come of these."""

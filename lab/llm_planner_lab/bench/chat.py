@@ -10,8 +10,8 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.prediction.profile import find_profile
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.scheduling.policies import make_policy
-from llm_planner_lab.checkout import commit
 from llm_planner_lab.bench.timely.metrics import policy_metrics
+from llm_planner_lab.checkout import commit
 from llm_planner_lab.simulation.script import ScriptLibrary
 from llm_planner_lab.simulation.simulator import SimulationConfig, simulate
 from llm_planner_lab.simulation.trace import ChatSegments, Trace

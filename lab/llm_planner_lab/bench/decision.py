@@ -14,8 +14,8 @@ from llm_planner.scheduling.execution_tracker import ExecutionTracker
 from llm_planner.scheduling.generation import Generation
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
-from llm_planner_lab.checkout import commit
 from llm_planner_lab.bench.timely.metrics import quantile
+from llm_planner_lab.checkout import commit
 
 NUM_KV_BLOCKS = 1_000_000
 

@@ -24,8 +24,8 @@ from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.serving.events import Event, Finished, SegmentReady
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner_lab.bench.step_log import WatchedBackend
-from llm_planner_lab.checkout import commit
 from llm_planner_lab.bench.timely.metrics import quantile
+from llm_planner_lab.checkout import commit
 from llm_planner_lab.simulation.tasks import TASKS
 
 WHOLE, SEGMENTED = "fcfs", "fcfs_segment"

@@ -24,8 +24,8 @@ from llm_planner.serving.child import ChildServer
 from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner_lab.bench.overhead import table2_requests
-from llm_planner_lab.checkout import commit
 from llm_planner_lab.bench.timely.metrics import quantile
+from llm_planner_lab.checkout import commit
 
 WARM_UP_S = 2.0
 START_TIMEOUT_S = 300.0

@@ -11,8 +11,8 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.prediction.profile import EngineProfile
 from llm_planner_lab.bench.survey import Survey
 from llm_planner_lab.bench.timely.benchmark import Lab, TimelyBench
-from llm_planner_lab.checkout import commit
 from llm_planner_lab.bench.timely.metrics import distribution, quantile
+from llm_planner_lab.checkout import commit
 from llm_planner_lab.simulation.records import RequestRecord, RunRecord
 from llm_planner_lab.simulation.simulator import SimulationConfig, simulate
 

@@ -22,8 +22,8 @@ from llm_planner.assembly import vllm_settings
 from llm_planner.backends.vllm.contract import installed_version
 from llm_planner.configuration import load_config
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner_lab.checkout import commit
 from llm_planner_lab.bench.vllm_engine import Progress
+from llm_planner_lab.checkout import commit
 
 SUBNET = "10.209.0"
 BRIDGE = "planner-br"

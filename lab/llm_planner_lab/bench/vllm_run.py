@@ -8,9 +8,9 @@ from typing import Any
 from llm_planner.backends.vllm.backend import open_backend
 from llm_planner.backends.vllm.contract import installed_version
 from llm_planner.backends.vllm.engine import EngineSettings
-from llm_planner_lab.checkout import commit
 from llm_planner_lab.bench.vllm_engine import Progress, VllmBench
 from llm_planner_lab.bench.vllm_pipeline import PipelineRun
+from llm_planner_lab.checkout import commit
 
 PIPELINE_REQUESTS, PIPELINE_TOKENS = 32, 40
 

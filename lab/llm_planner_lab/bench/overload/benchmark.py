@@ -10,8 +10,8 @@ from llm_planner.core.config import SchedulerConfig
 from llm_planner.prediction.profile import EngineProfile, find_profile
 from llm_planner_lab.bench.section7 import rounded
 from llm_planner_lab.bench.timely.benchmark import Lab, TimelyBench
-from llm_planner_lab.checkout import commit
 from llm_planner_lab.bench.timely.metrics import policy_metrics
+from llm_planner_lab.checkout import commit
 from llm_planner_lab.simulation.records import RunRecord
 from llm_planner_lab.simulation.simulator import SimulationConfig, simulate
 

@@ -35,8 +35,8 @@ from llm_planner_lab.bench.timebill.sweep import (
     sweep_figures,
 )
 from llm_planner_lab.bench.timebill.truncation import run_truncation
-from llm_planner_lab.checkout import commit
 from llm_planner_lab.bench.timely.metrics import quantile
+from llm_planner_lab.checkout import commit
 
 if TYPE_CHECKING:
     from llm_planner.engine.backend import TorchBackend

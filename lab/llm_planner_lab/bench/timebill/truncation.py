@@ -11,6 +11,7 @@ from llm_planner_lab.bench.timebill.approaches import OURS, OURS_WHOLE_SCENE, Ap
 from llm_planner_lab.bench.timebill.lab import Lab
 from llm_planner_lab.bench.timebill.sweep import Cell, run_cell
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """One point under PARTIAL, closed late (``late_``) and gracefully; the page documents its fields.
@@ -68,9 +69,7 @@ def run_truncation(
     return rows
 
 
-def _compare(
-    lab: Lab, approach: Approach, fraction: float, encode: Callable[[str], Sequence[int]]
-) -> Comparison:
+def _compare(lab: Lab, approach: Approach, fraction: float, encode: Callable[[str], Sequence[int]]) -> Comparison:
     graceful = run_cell(lab, approach, OverrunStrategy.PARTIAL, fraction)
     late = run_cell(lab, replace(approach, truncates_gracefully=False), OverrunStrategy.PARTIAL, fraction)
     before, now = _results(late), _results(graceful)

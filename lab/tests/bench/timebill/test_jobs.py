@@ -11,7 +11,16 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.library import RobotLibrary
 from llm_planner_lab.bench.timebill import jobs as timebill_jobs
 from llm_planner_lab.bench.timebill.eviction import num_prompt_tokens
-from llm_planner_lab.bench.timebill.jobs import FIRST_SEED, draw_task, Workload, draw_jobs, mean_and_ci95, score, share_done, wilson
+from llm_planner_lab.bench.timebill.jobs import (
+    FIRST_SEED,
+    Workload,
+    draw_jobs,
+    draw_task,
+    mean_and_ci95,
+    score,
+    share_done,
+    wilson,
+)
 from llm_planner_lab.tasks.inventory import sample_inventory
 from tests.engine.builders import save_model
 
@@ -32,7 +41,9 @@ def jobs(encoder):
 
 
 def test_every_seed_has_as_many_jobs_of_every_class(jobs):
-    assert sorted((job.seed, job.class_index) for job in jobs) == [(s, c) for s in (FIRST_SEED, FIRST_SEED + 1) for c in (0, 0, 1, 1)]
+    assert sorted((job.seed, job.class_index) for job in jobs) == [
+        (s, c) for s in (FIRST_SEED, FIRST_SEED + 1) for c in (0, 0, 1, 1)
+    ]
     assert all(CLASSES[j.class_index][0] <= j.num_prompt_tokens < CLASSES[j.class_index][1] for j in jobs)
     assert len({job.name for job in jobs}) == len(jobs)
 
