@@ -163,13 +163,10 @@ class AmountCheck:
     Args:
         model: Of the robot: which unit an argument has.
         instruction: As it came; untrusted.
-        longest_cm: How far one motion may go, of a replan, of which nothing else is judged; None if an earlier plan has
-            not failed.
     """
 
     model: RobotModel
     instruction: str
-    longest_cm: float | None = None
     problem: str = field(default="", init=False)
     _stated: tuple[Quantity, ...] = field(init=False)
     _ranges: tuple[Range, ...] = field(init=False)
@@ -194,13 +191,11 @@ class AmountCheck:
             calls: Of the statement.
             text: The statement in MiniSpec; numbers in its conditions and texts count as used, too.
         """
-        if self.longest_cm is not None:
-            return self._judge_replan(text, self.longest_cm)
-        for use in self._uses(_nodes(text), (1,)):
+        for use in self.uses(text):
             self._used.append(use)
             is_explained = self._is_explained(use) or self._is_default(use) or self._is_part(use)
             if not is_explained or self._is_negative(use) or self._is_surplus(use):
-                self.problem = self._sentence(use)
+                self.problem = _sentence(use)
                 return Verdict.CONTRADICTED
         kinds = {use.kind for use in self._unexplained()}
         is_doubtful = any(map(self._unused, kinds)) or self._swapped() or self._unlike_bare() or self._turned_round()
@@ -208,18 +203,16 @@ class AmountCheck:
 
     def finish(self) -> Verdict:
         """Returns how the whole plan stands: an amount that it states and nothing uses contradicts it."""
-        if self.longest_cm is not None:
-            return Verdict.EXPLAINED
         swapped, wrong = self._swapped(), self._unlike_bare() or self._turned_round()
         if wrong or len(swapped) > 1:
-            self.problem = self._sentence((wrong or swapped)[0])
+            self.problem = _sentence((wrong or swapped)[0])
             return Verdict.CONTRADICTED
         for use in self._unexplained():
             if unused := self._unused(use.kind):
-                self.problem = f"{self._sentence(use)}, and says nothing of {_said(unused[0])}"
+                self.problem = f"{_sentence(use)}, and says nothing of {_said(unused[0])}"
                 return Verdict.CONTRADICTED
             if not self._is_default(use) and not self._adds_up(use):
-                self.problem = self._sentence(use)
+                self.problem = _sentence(use)
                 return Verdict.CONTRADICTED
         forgotten = next(self._forgotten(), None)
         if forgotten is None:
@@ -227,12 +220,13 @@ class AmountCheck:
         self.problem = f"the plan says nothing of {_said(forgotten)}, which contradicts the instruction"
         return Verdict.CONTRADICTED
 
-    def restarted(self) -> "AmountCheck":
+    def restarted(self) -> "ReplanAmountCheck":
         """Returns the check of a replan: another way may need other amounts, but no longer motions."""
-        return self if self.longest_cm is not None else replace(self, longest_cm=self._longest_cm())
+        return ReplanAmountCheck(self)
 
-    def _longest_cm(self) -> float:
-        """Returns how far one motion of a replan may go: as far as the instruction says, or the first plan went."""
+    @property
+    def longest_cm(self) -> float:
+        """How far one motion of a replan may go: as far as the instruction says, or the first plan went."""
         kind = QuantityKind.LENGTH
         own, (_, unread) = self._own(kind), _UNSTATED[kind]
         if not own and unread.search(self._words):
@@ -243,12 +237,9 @@ class AmountCheck:
         used = (use.value for use in self._used if use.kind is kind)
         return max((_MOST[kind][0], *own, *derived, *counted, *used)) + 0.6
 
-    def _judge_replan(self, text: str, longest_cm: float) -> Verdict:
-        for use in self._uses(_nodes(text), (1,)):
-            if use.kind is QuantityKind.LENGTH and use.side and use.value > longest_cm:
-                self.problem = f"{self._sentence(use)}: that is farther than it says"
-                return Verdict.CONTRADICTED
-        return Verdict.EXPLAINED
+    def uses(self, text: str) -> Iterator[_Use]:
+        """Yields the amounts that the skills of a statement get."""
+        return self._uses(_nodes(text), (1,))
 
     def _uses(self, nodes: Iterable[object], rounds: tuple[int, ...]) -> Iterator[_Use]:
         """Yields the amounts that skills get; notes the numbers of conditions and texts."""
@@ -489,8 +480,38 @@ class AmountCheck:
         is_ordered = SIDE_BEHIND.match(behind.lower()) is not None and _TOLD_ORDER.search(before.lower()) is not None
         return not is_only and not is_ordered and _FACT.search(before.lower()) is not None
 
-    def _sentence(self, use: _Use) -> str:
-        return f"the plan says {use.value:g} {use.kind.value}, which contradicts the instruction"
+
+class ReplanAmountCheck:
+    """Bounds the motions of a plan that goes on after a failure: it may need other amounts, but no longer ones.
+
+    Args:
+        first: The check of the plan before.
+    """
+
+    def __init__(self, first: AmountCheck) -> None:
+        self._first = first
+        self._longest_cm = first.longest_cm
+        self.problem = ""
+
+    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:  # noqa: ARG002 (the text has the units)
+        """Returns how the plan stands with another statement."""
+        for use in self._first.uses(text):
+            if use.kind is QuantityKind.LENGTH and use.side and use.value > self._longest_cm:
+                self.problem = f"{_sentence(use)}: that is farther than it says"
+                return Verdict.CONTRADICTED
+        return Verdict.EXPLAINED
+
+    def finish(self) -> Verdict:
+        """Returns that nothing is missing."""
+        return Verdict.EXPLAINED
+
+    def restarted(self) -> "ReplanAmountCheck":
+        """Returns the same bound."""
+        return self
+
+
+def _sentence(use: _Use) -> str:
+    return f"the plan says {use.value:g} {use.kind.value}, which contradicts the instruction"
 
 
 def _side_of_effect(effect: object) -> str:

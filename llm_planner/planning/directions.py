@@ -113,7 +113,7 @@ _TO = (
 _OF_A_THING = r"(?:come|drop|jump|roll|run|slide|swing|tilt)"  # verbs that say what things do, too: "bikes come left"
 _OTHERS = _not_behind("will,would,might,may,could,going to,about to,wants to")
 _CLAUSE, _CLAUSE_END = r"(?:^|[,;:.!?] )", r"(?= *(?:[,;:.!?]|$))"
-_IS_LEFT = re.compile(rf"(?:is|are|s) left{_CLAUSE_END}")  # where something is, in an emergency
+_IS_LEFT = re.compile(rf"(?:is|are|s) left{_CLAUSE_END}")
 _ORDER = (
     rf"(?:{_OTHERS}\b(?!{_OF_A_THING}\b){_MOVE}"
     rf"|(?:{_CLAUSE}|\b(?:and|then|now|please|quick|quickly|must|just) ){_OF_A_THING})"
@@ -257,7 +257,7 @@ class DirectionCheck:
     _is_side_named: bool = field(default=False, init=False)
     _named: frozenset[Side] = field(init=False)
     _is_reversed: bool = field(init=False)
-    _named_before: frozenset[Side] | None = field(init=False)  # ... a word that turns round what is behind it
+    _named_before: frozenset[Side] | None = field(init=False)  # before a word such as "return", if there is one
     _gone_to: set[Side] = field(default_factory=set, init=False)
     _legs: list[Side] = field(init=False)
     _leg_moves: bool | None = field(default=None, init=False)  # what the present leg is: a motion, or a turn
@@ -273,9 +273,7 @@ class DirectionCheck:
         put = _PUT.search(text)
         if put and len({*re.findall(r"\b(?:left|right)\b", text)}) == 1 and not _MAY_BE_A_SIDE.search(text):
             self._wrong_area = _OTHER_AREA[put[1]]
-        text = _NOT_A_SIDE.sub(
-            lambda found: found[0] if self.is_urgent and _IS_LEFT.match(found.string, found.start()) else " ", text
-        )
+        text = _NOT_A_SIDE.sub(self._kept, text)
         named = _URGENTLY_NAMED if self.is_urgent else _NAMED
         is_down = _NAMED[Side.DOWN].search(text)
         text = _RETREAT.sub(lambda found: found[0] if is_down and found[1] else f"retreat{found[1] or ''}", text)
@@ -311,6 +309,10 @@ class DirectionCheck:
             return frozenset()
         sides = {name: self._side(SkillCall(name)) for name in self.model.skills}
         return frozenset(name for name, (moves, side) in sides.items() if moves and side not in self._threats)
+
+    def _kept(self, found: re.Match[str]) -> str:
+        """Returns what is kept of words that name no side: "is left" says where a thing is, in an emergency."""
+        return found[0] if self.is_urgent and _IS_LEFT.match(found.string, found.start()) else " "
 
     def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement.

@@ -381,8 +381,8 @@ class PlanSession:
         """
         statement = None if self._is_complete else self._parser.closed()
         self._is_complete, self._num_tokens = True, 0  # it is unknown how many of them belong to what is kept
-        is_sure = self._confidence.end_statement() >= self._min_confidence and not self._held
-        if statement is None or not is_sure:
+        is_sure = statement is not None and self._confidence.end_statement() >= self._min_confidence
+        if statement is None or not is_sure or self._held:
             return Progress(is_complete=True)
         try:
             part = self._understood(statement)

@@ -76,11 +76,12 @@ _HALTED = (
     rf"|{_FORBIDS} (?:you )?move|hold (?:it|still|everything)|(?:stand|keep) still)"
 )
 _HALTS = re.compile(rf"\b{_HALTED}\b")
+_WARN = r"(?:careful|watch out|look out|heads up|mind out)"
+_WARNS = re.compile(rf"\b{_WARN}\b")
 _CALL = (
     rf"(?:{_HALTED}|please|now|no|at once|immediately|dead|(?:right )?there|right now|robot|drone|arm|oi|hey|oh|omg|"
-    r"ouch|ow|love|dear|mate|dude|help|just|who+a+|woa+h|watch out|look out|careful)"
+    rf"ouch|ow|love|dear|mate|dude|help|just|who+a+|woa+h|{_WARN})"
 )
-_WARNS = re.compile(r"\b(?:careful|watch out|look out|heads up|mind out)\b")
 _CLOTHES = r"(?:sleeves?|cuff|gloves?|scarf|tie|lanyard|necklace|shirt|coat|apron|skirt)"
 _HARM = r"(?:hit|hurt|knock|break|crush|smash|spill|wake|squash|burn|crash|clip|kill|drop|scare|squeeze)"
 _WILL = r"(?:ll|will|(?:re|are) (?:going to|gonna))"

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import Protocol, Self
+from typing import Protocol
 
 from llm_planner.core.skill import SkillCall
 
@@ -37,6 +37,6 @@ class PlanCheck(Protocol):
         """Returns how the whole plan stands."""
         ...
 
-    def restarted(self) -> Self | None:
+    def restarted(self) -> "PlanCheck | None":
         """Returns the check of a replan after a failure; None if another way may need what was not asked for."""
         ...

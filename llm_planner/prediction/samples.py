@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Raw measurements of an engine's steps, kept with the profile that is fitted to them."""
+"""Raw measurements of an engine's steps, to which a profile is fitted."""
 
-import csv
-from collections.abc import Iterable
-from dataclasses import astuple, dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
 
 
 class StepKind(Enum):
@@ -37,13 +34,3 @@ class StepSample:
     num_tokens: int
     kv_tokens: int
     duration_s: float
-
-
-def write_samples(samples: Iterable[StepSample], path: Path) -> None:
-    """Writes samples as CSV, a header first."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(field.name for field in fields(StepSample))
-        for sample in samples:
-            kind, *numbers, duration_s = astuple(sample)
-            writer.writerow([kind.value, *numbers, f"{duration_s:.6g}"])

@@ -9,8 +9,7 @@ from rclpy.node import Node
 from llm_planner.assembly import build_library
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.prediction.capacity.queueing import Objective
-from llm_planner.prediction.capacity.room import Room, build_room
+from llm_planner.prediction.capacity.room import Objective, Room, build_room
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.srv import GetCapacity
 

@@ -98,7 +98,7 @@ class Missions:
         Raises:
             PlannerError: EMPTY_INSTRUCTION, ROBOT_BUSY, INVALID_URGENCY, INVALID_TIME_BUDGET, INVALID_WORLD for a world
                 that is broken or that the robot does not take, or as of ``require_sendable``. The robot goes on with
-                what it does then.
+                what it does then, unless the order began with a stop.
             Exception: As of ``stop``, for an order that acts at once.
         """
         if not order.instruction.strip():
@@ -204,7 +204,7 @@ class Missions:
                 follower.note_outcome(outcome, is_last=True)
 
     def _require_free(self, order: Instruct.Request) -> None:
-        """Raises ROBOT_BUSY unless the robot is free, or an urgent instruction meets one that is not urgent."""
+        """Raises ROBOT_BUSY unless the robot is free, or the order takes the place of what it does."""
         if busy := [mission for mission in self._in_the_way(order) if not mission.is_given_up]:
             raise PlannerError(
                 ErrorCode.ROBOT_BUSY,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole profile of a planner on this machine: its engine, step by step, and its own process around it."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import csv
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -98,3 +99,13 @@ def measure(prober: Prober, note: Callable[[str], None] = lambda _: None) -> Seq
             visit.run()
         note(f"round {number + 1} of {ROUNDS}: {len(prober.samples)} steps")
     return prober.samples
+
+
+def write_samples(samples: Iterable[StepSample], path: Path) -> None:
+    """Writes samples as CSV, a header first."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(field.name for field in fields(StepSample))
+        for sample in samples:
+            kind, *numbers, duration_s = astuple(sample)
+            writer.writerow([kind.value, *numbers, f"{duration_s:.6g}"])

@@ -37,7 +37,7 @@ def plan(
     is that of the throughput: how many servers would do if it is at the fast or slow end, and what the chosen ones make
     of that.
     """
-    from llm_planner.prediction.capacity.queueing import Objective
+    from llm_planner.prediction.capacity.room import Objective
     from llm_planner.prediction.throughput.model_file import load_kernel_model
     from llm_planner.prediction.throughput.table import Combination
     from llm_planner.robots.library import RobotLibrary

@@ -12,10 +12,9 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.engine_profile import store
 from llm_planner.prediction.fit import held_out_accuracy
 from llm_planner.prediction.profile import write_profile
-from llm_planner.prediction.samples import write_samples
 from llm_planner.prediction.throughput.table import write_table
 from llm_planner_lab.bench.capacity.whole_runs import measure_table
-from llm_planner_lab.bench.planner_profile import profile_planner
+from llm_planner_lab.bench.planner_profile import profile_planner, write_samples
 from llm_planner_lab.cli.live import planner_config
 
 

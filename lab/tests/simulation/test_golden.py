@@ -9,7 +9,6 @@ import pytest
 from lab.tests.simulation.builders import ROBOTS, SCRIPTS, a_config, a_workload
 from lab.tests.simulation.pipeline.builders import TIMES, make_requests, make_scheduler
 from lab.tests.simulation.pipeline.builders import run as run_pipeline
-from llm_planner.prediction.capacity.queueing import outlook
 from llm_planner.prediction.length import LengthInterval
 from llm_planner.prediction.profile import find_profile, served
 from llm_planner.prediction.throughput.estimated import estimated_profile, is_estimate
@@ -21,6 +20,7 @@ from llm_planner_lab.simulation.admission.jobs import TrueJob
 from llm_planner_lab.simulation.admission.run import AdmissionRun
 from llm_planner_lab.simulation.admission.step_time import UnitSteps
 from llm_planner_lab.simulation.capacity.fleet import SAMPLE, SAMPLE_S, demands, fleet_trace
+from llm_planner_lab.simulation.capacity.queueing import outlook
 from llm_planner_lab.simulation.failures import with_failures
 from llm_planner_lab.simulation.simulator import simulate
 from llm_planner_lab.simulation.workload import WorkloadSpec

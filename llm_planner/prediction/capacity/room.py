@@ -2,20 +2,39 @@
 """How many more robots one server can hold, by the curves that were simulated for its engine profile."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.prediction.capacity.curve import CapacityData, Curve
-from llm_planner.prediction.capacity.demand import Fleet
-from llm_planner.prediction.capacity.queueing import Objective
 from llm_planner.prediction.profile import AUTO, find_profile
 from llm_planner.prediction.throughput.estimated import is_estimate
 from llm_planner.robots.library import RobotLibrary
 
 MOST_ROBOTS = 4096
+Fleet = Mapping[str, int]
+"""How many robots of which model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objective:
+    """What is good enough.
+
+    Attributes:
+        slo_s: Limit of the response time: from the request to the robot's first segment.
+        share: Of the responses that must be within it.
+    """
+
+    slo_s: float
+    share: float = 0.95
+
+    def __post_init__(self) -> None:
+        if not (0.0 < self.slo_s < math.inf and 0.0 < self.share < 1.0):
+            raise PlannerError(
+                ErrorCode.INVALID_CONFIG, f"the limit must be above 0 s and the share between 0 and 1; got {self}"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,7 @@ from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
 from llm_planner.prediction.capacity.curve import CapacityData, Curve, Point
-from llm_planner.prediction.capacity.queueing import Objective
-from llm_planner.prediction.capacity.room import Room, build_room
+from llm_planner.prediction.capacity.room import Objective, Room, build_room
 from llm_planner.prediction.profile import find_profile
 from llm_planner.prediction.throughput.estimate import Estimate
 from llm_planner.prediction.throughput.estimated import MOST_PESSIMISM, estimated_profile, known_speed, widened

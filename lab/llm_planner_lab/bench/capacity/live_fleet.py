@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
-from llm_planner.prediction.capacity.demand import Fleet
+from llm_planner.prediction.capacity.room import Fleet
 from llm_planner_lab.bench.capacity.own_plans import OwnPlans
 from llm_planner_lab.bench.live import run_live
 from llm_planner_lab.simulation.capacity.saturation import Requests, describe

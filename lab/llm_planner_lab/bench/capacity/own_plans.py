@@ -8,7 +8,7 @@ from functools import partial
 
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.prediction.capacity.demand import Fleet
+from llm_planner.prediction.capacity.room import Fleet
 from llm_planner.robots.library import RobotLibrary
 from llm_planner_lab.bench.survey import Survey, survey
 from llm_planner_lab.simulation.capacity.fleet import SAMPLE, SAMPLE_S, fleet_trace

@@ -95,10 +95,9 @@ class Lab:
         request = job.request(job.name, self.max_tokens, 1.0, OverrunStrategy.KILL)
         key, preparer = (job.name, by_need), self.plans if by_need else self.whole
         prepared = self._prepared[key] = preparer.prepare(request)
-        unseen = replace(request, instruction=f"{request.instruction} {' ' * by_need}")  # caches know texts
-        self.prepare_s[*key, False] = self._timed(preparer, replace(unseen, time_budget_s=None))
-        unseen = replace(unseen, instruction=f"\t{unseen.instruction}")
-        self.prepare_s[*key, True] = self._timed(self.service if by_need else self.whole, unseen)
+        plain, ours = (_unseen(request, number + 2 * by_need) for number in (1, 2))
+        self.prepare_s[*key, False] = self._timed(preparer, replace(plain, time_budget_s=None))
+        self.prepare_s[*key, True] = self._timed(self.service if by_need else self.whole, ours)
         model = self.library.get(request.robot_model)
         self._can_spare[job.name] = self.service.can_spare(model, self.service.as_shown(model, request))
         began_s = self.clock.now_s()
@@ -163,6 +162,11 @@ class Lab:
         if key not in self._scores:
             self._scores[key] = self.workload.score(job.task, plan, self.library)
         return self._scores[key]
+
+
+def _unseen(request: PlanRequest, number: int) -> PlanRequest:
+    """Returns the same request in a text of its own, by its number: a planner remembers tasks by their texts."""
+    return replace(request, instruction=request.instruction + " " * number)
 
 
 def _until_complete(steps: list[MeasuredStep], session: Session) -> list[MeasuredStep]:

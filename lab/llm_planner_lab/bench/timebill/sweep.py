@@ -25,18 +25,8 @@ ALONE = SchedulerConfig(
     policy="fcfs_segment", max_num_seqs=1, max_num_batched_tokens=ONE_STEP_TOKENS, network_latency_s=0.0
 )
 Progress = Callable[[str, float], None]
-_TIMELY_CODES = (
-    *(
-        code.name
-        for code in (
-            ErrorCode.NONE,
-            ErrorCode.PLAN_PARTIAL,
-            ErrorCode.BUDGET_INFEASIBLE,
-            ErrorCode.BUDGET_EXCEEDED,
-        )
-    ),
-    "skipped",
-)
+_BY_TIME = (ErrorCode.NONE, ErrorCode.PLAN_PARTIAL, ErrorCode.BUDGET_INFEASIBLE, ErrorCode.BUDGET_EXCEEDED)
+_TIMELY_CODES = (*(code.name for code in _BY_TIME), "skipped")
 """Of answers, and of those that time prevented; with any other code the model wrote no plan, however long it had."""
 
 

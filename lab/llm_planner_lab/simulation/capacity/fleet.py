@@ -9,8 +9,9 @@ from dataclasses import replace
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import Urgency
 from llm_planner.core.time_utility import TimeUtility
-from llm_planner.prediction.capacity.demand import Demand, Fleet
+from llm_planner.prediction.capacity.room import Fleet
 from llm_planner.robots.library import RobotLibrary
+from llm_planner_lab.simulation.capacity.queueing import Demand
 from llm_planner_lab.simulation.script import ScriptLibrary
 from llm_planner_lab.simulation.tasks import TASKS
 from llm_planner_lab.simulation.trace import Trace

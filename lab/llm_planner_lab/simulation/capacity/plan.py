@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.prediction.capacity.demand import Demand, Fleet
-from llm_planner.prediction.capacity.queueing import OVERLOADED, Objective, Outlook, outlook
+from llm_planner.prediction.capacity.room import Fleet, Objective
 from llm_planner.prediction.profile import EngineProfile, served
 from llm_planner.prediction.throughput.kernel_model import KernelModel
 from llm_planner.prediction.throughput.server_profile import fast, middle, server_profile, slow
 from llm_planner.prediction.throughput.table import Combination, Workload
 from llm_planner_lab.simulation.capacity.fleet import demands, fleet_trace
+from llm_planner_lab.simulation.capacity.queueing import OVERLOADED, Demand, Outlook, outlook
 from llm_planner_lab.simulation.capacity.saturation import Checked, Server, checked, enough_s
 from llm_planner_lab.simulation.script import ScriptLibrary
 from llm_planner_lab.simulation.workload import STATIC_TOKENS

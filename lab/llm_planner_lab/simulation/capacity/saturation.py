@@ -14,15 +14,14 @@ from pydantic import TypeAdapter
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.prediction.capacity.curve import CapacityData, Curve, Point
-from llm_planner.prediction.capacity.demand import Fleet
-from llm_planner.prediction.capacity.queueing import Objective, outlook
-from llm_planner.prediction.capacity.room import Room
+from llm_planner.prediction.capacity.room import Fleet, Objective, Room
 from llm_planner.prediction.profile import EngineProfile, find_profile, profile_path, served
 from llm_planner.prediction.throughput.estimated import estimated_profile, is_estimate, widened
 from llm_planner.prediction.throughput.model_file import load_kernel_model
 from llm_planner.prediction.throughput.server_profile import fast, server_profile, slow
 from llm_planner.robots.library import RobotLibrary
 from llm_planner_lab.simulation.capacity.fleet import MOST_ROBOTS, demands, fleet_trace
+from llm_planner_lab.simulation.capacity.queueing import outlook
 from llm_planner_lab.simulation.records import RequestRecord
 from llm_planner_lab.simulation.script import ScriptLibrary
 from llm_planner_lab.simulation.simulator import SimulationConfig, simulate

@@ -117,7 +117,7 @@ def test_every_budget_that_closes_plans_is_compared_with_graceful_truncation_and
     assert points == set(itertools.product((0.6, 3.0), ("ours", "ours_whole_scene")))
     of_sweep = {(r["budget_fraction"], r["approach"]): r for r in document["sweep"] if r["strategy"] == "partial"}
     for row in rows:
-        assert row["altered"] == 0
+        assert row["fitted"] == row["altered"] == 0  # a random model never ends by itself
         assert row["calls"] >= row["late_calls"]
         assert 0 <= row["void_tokens"] <= row["written_tokens"]
         same = of_sweep[row["budget_fraction"], row["approach"]]

@@ -12,8 +12,7 @@ from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.time_utility import NORMAL
 from llm_planner.prediction.capacity.curve import CapacityData, Point
-from llm_planner.prediction.capacity.demand import Demand
-from llm_planner.prediction.capacity.queueing import OVERLOADED, Objective, _erlang_c, outlook
+from llm_planner.prediction.capacity.room import Objective
 from llm_planner.prediction.profile import Chunk, find_profile, load_profile, served
 from llm_planner.prediction.throughput.model_file import load_kernel_model
 from llm_planner.prediction.throughput.server_profile import fast, middle, server_profile, slow
@@ -21,6 +20,7 @@ from llm_planner.prediction.throughput.table import Combination, Workload
 from llm_planner_lab.simulation.capacity import saturation
 from llm_planner_lab.simulation.capacity.fleet import MOST_ROBOTS, demands, fleet_trace, parse_fleet
 from llm_planner_lab.simulation.capacity.plan import Trial, _limits, choose, plan_capacity, spread
+from llm_planner_lab.simulation.capacity.queueing import OVERLOADED, Demand, _erlang_c, outlook
 from llm_planner_lab.simulation.capacity.saturation import (
     CLOSE_NUMBERS,
     CLOSE_POINTS,

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a server makes of a load, in closed form: steps, waiting, utility."""
+"""What a server makes of what robots ask of it, in closed form: steps, waiting, utility."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.execution_time import MOST_DECODED_TOKENS
-from llm_planner.prediction.capacity.demand import Demand
+from llm_planner.core.time_utility import TimeUtility
 from llm_planner.prediction.profile import Chunk, EngineProfile
+from llm_planner.robots.record import require
 
 NETWORK_S = 0.016
 """To the planner and back."""
@@ -23,22 +23,30 @@ STATIC_TOKENS = 1100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Objective:
-    """What is good enough.
+class Demand:
+    """One kind of request of a fleet.
 
     Attributes:
-        slo_s: Limit of the response time: from the request to the robot's first segment.
-        share: Of the responses that must be within it.
+        per_s: How many come per second.
+        num_prompt_tokens: That are computed for it: the static part of a prompt is shared.
+        first_tokens: Until the robot can begin.
+        num_tokens: Of the whole plan.
+        time_utility: What a response is worth.
     """
 
-    slo_s: float
-    share: float = 0.95
+    per_s: float
+    num_prompt_tokens: float
+    first_tokens: int
+    num_tokens: int
+    time_utility: TimeUtility
 
     def __post_init__(self) -> None:
-        if not (0.0 < self.slo_s < math.inf and 0.0 < self.share < 1.0):
-            raise PlannerError(
-                ErrorCode.INVALID_CONFIG, f"the limit must be above 0 s and the share between 0 and 1; got {self}"
-            )
+        sizes = (self.per_s, self.num_prompt_tokens, self.first_tokens, self.num_tokens)
+        require(all(math.isfinite(size) and size > 0 for size in sizes), "a demand has positive finite numbers")
+
+    def scaled(self, factor: float) -> "Demand":
+        """Returns the demand of ``factor`` times as many robots."""
+        return replace(self, per_s=self.per_s * factor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

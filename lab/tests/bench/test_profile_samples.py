@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The file of measured steps that lies beside a profile."""
+
 from llm_planner.core.resources import share_dir
-from llm_planner.prediction.samples import StepKind, StepSample, write_samples
+from llm_planner.prediction.samples import StepKind, StepSample
+from llm_planner_lab.bench.planner_profile import write_samples
 
 
 def test_samples_are_written_as_those_of_the_shipped_profile_are(tmp_path):
