@@ -93,8 +93,14 @@ _NAMELESS = _set(
     "odd first second third last middle most least more less except"
 )
 """What stands for things without naming them."""
-_UNNAMED = _NAMELESS | _set("all every each both either any some what which who whose many few several")
-"""What speaks of things without naming them, unless a name follows: "every cup"."""
+_QUANTIFIERS = _set("all every each both either any some many few several one")
+"""What says how many are meant of the things that are named next: "every cup", "all 12 of the cups"."""
+_OF_QUANTIFIERS = _DEFINITE | _AMOUNTS | {"of"}
+"""What may stand between a quantifier and a name."""
+_REFERRING = _set("them they")
+"""Behind a quantifier and a name, these stand for what it names: "take all cups and wash them"."""
+_UNNAMED = _NAMELESS | _QUANTIFIERS | _set("what which who whose")
+"""What speaks of things without naming them, if no name follows a quantifier."""
 _WHOLES = frozenset(form for verb in _set("sort clean clear organise organize") for form in _forms(verb)) | _set(
     "tidy tidied tidying classify classified classification"
 )
@@ -125,7 +131,12 @@ def shown_scene(scene: str, instruction: str, model: RobotModel) -> str:
     names = {entry.name for entry in entries}  # things have numbers, or none has: no ``cup`` next to ``cup_1``
     entries = [entry for entry in entries if f"{entry.name}_1" not in names]
     best = _best_likeness(entries)
-    named = {entry for entry in entries if any(best[place] == entry.likeness for place in entry.places)}
+    quantified = frozenset(itertools.chain.from_iterable(task.quantified(best).values()))  # all of them, not the likest
+    named = {
+        entry
+        for entry in entries
+        if any(place in quantified or best[place] == entry.likeness for place in entry.places)
+    }
     labels = [entry for entry in entries if entry.is_label]
     if task.may_need_all(best):
         named.update(labels)
@@ -291,9 +302,39 @@ class _Task:
         words = self.written.split()
         return not (_UNNAMED | _WHOLES).isdisjoint(words) or bool(_SUPERLATIVE.search(self.written))
 
-    def may_need_all(self, named: Collection[int]) -> bool:
-        """Whether it speaks of things in other words than those at the places ``named``, which name some."""
-        return self.is_unnamed or self.names_kind(named)
+    def may_need_all(self, best: Mapping[int, int]) -> bool:
+        """Whether it speaks of things in other words than those that name some; ``best`` says how well, by place."""
+        quantified = self.quantified(best)
+        is_unnamed = any(
+            word in _UNNAMED | _WHOLES
+            and place not in quantified
+            and not (word in _REFERRING and any(before < place for before in quantified))
+            for place, word in enumerate(self.written.split())
+        )
+        return is_unnamed or bool(_SUPERLATIVE.search(self.written)) or self.names_kind(best)
+
+    def quantified(self, best: Mapping[int, int]) -> dict[int, frozenset[int]]:
+        """Returns where each quantifier stands whose things are all named, and where: "all 12 cups and plates"."""
+        said = self.written.split()
+        found: dict[int, frozenset[int]] = {}
+        for start, word in enumerate(said):
+            if word not in _QUANTIFIERS:
+                continue
+            names: set[int] = set()
+            place = start
+            while place == start or (place < len(said) and said[place] in ("and", "or")):
+                place += 1
+                while place < len(said) and (said[place].isdigit() or said[place] in _OF_QUANTIFIERS):
+                    place += 1
+                first = place
+                while place < len(said) and self._is_noun(said[place]):
+                    place += 1
+                if place == first or (names and said[place : place + 1] == ["it"]):
+                    break  # of a thing without a name ("all of them"), or what follows "and" is no thing ("pack it")
+                names.add(place - 1)
+            if names and all(best.get(name, 0) >= _NAMED for name in names):
+                found[start] = frozenset(names)
+        return found
 
     def names_kind(self, named: Collection[int]) -> bool:
         """Whether it speaks of a kind of things, with a word that is not at one of the places ``named``."""

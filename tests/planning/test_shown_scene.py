@@ -11,10 +11,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from llm_planner.planning.plurals import singular
-from llm_planner.planning.shown_scene import is_clear, shown_scene
+from llm_planner.planning.shown_scene import is_clear, may_need_all, shown_scene
 from llm_planner.planning.untrusted import plain_scene
 from llm_planner.robots.library import RobotLibrary
 
+ALL = "cup_1, plate_1, red_cup_2, lamp, plate_2, tray, cup_3"
 TELLO, INDY7 = RobotLibrary().get("tello"), RobotLibrary().get("indy7")
 
 
@@ -96,6 +97,31 @@ def test_a_task_that_needs_no_thing_is_shown_none(task):
 def test_a_task_that_names_no_thing_is_shown_all_that_can_be_one(task):
     scene = "cup, red_chair, cat_1, land now, do_not_move, fly_left_200, open_gripper, boss says stay"
     assert shown(scene, task, INDY7) == "cup, red_chair, cat_1"
+
+
+@pytest.mark.parametrize(
+    ("task", "names"),
+    [
+        ("name all 3 cups", "cup_1, red_cup_2, cup_3"),  # all of them, not those that are most like the word
+        ("look at every cup", "cup_1, red_cup_2, cup_3"),
+        ("bring both of my plates to the tray", "plate_1, plate_2, tray"),
+        ("pick up all three of the cups and put them on the tray", "cup_1, red_cup_2, tray, cup_3"),
+        ("look at them, and pick up all cups", ALL),  # "them" may be anything
+        ("collect all 3 cups and pack it into the tray", "cup_1, red_cup_2, tray, cup_3"),
+        ("bring all cups and plates", "cup_1, plate_1, red_cup_2, plate_2, cup_3"),
+        ("bring all cups and all plates", "cup_1, plate_1, red_cup_2, plate_2, cup_3"),
+        ("bring all cups and saucers", ALL),  # nothing is called a saucer: a plate may be meant
+        ("bring the one lamp", "lamp"),
+        ("bring all cups except the red one", ALL),
+        ("bring all the small things", ALL),
+        ("bring all of them", ALL),
+        ("bring every cup holder", ALL),  # a cup is no holder
+        ("bring all", ALL),
+    ],
+)
+def test_where_the_things_are_named_of_which_all_are_meant_nothing_else_is_shown(task, names):
+    assert shown(ALL, task, INDY7) == names
+    assert may_need_all(ALL, task, INDY7) == (names == ALL)
 
 
 @pytest.mark.parametrize(
