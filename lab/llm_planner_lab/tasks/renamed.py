@@ -53,7 +53,7 @@ def renamed(rng: random.Random, frame: Frame) -> Frame:
             known = next((w for w in others if singular(w) == singular(lower) != lower), None)
             if known is None:
                 return word
-            other = plural(others[known])
+            other = _plural(others[known])
         return other.capitalize() if word[0].isupper() else other
 
     sentence = _with_articles(_WORD.sub(change, frame.sentence))
@@ -70,7 +70,7 @@ def _head(name: str) -> str:
     return next((word for word in reversed(_WORD.findall(name))), "")
 
 
-def plural(noun: str) -> str:
+def _plural(noun: str) -> str:
     """Returns the plural of a regular noun."""
     if noun.endswith(("s", "x", "ch", "sh")):
         return f"{noun}es"

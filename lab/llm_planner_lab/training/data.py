@@ -30,7 +30,6 @@ _SHOWN_SHARE = 0.75  # of the scenes are cut down to what a planner shows of the
 _REPLANNED_SHARE = 0.06  # of the tasks fail on the way
 _SPOKEN_SHARE = 0.8  # of the tasks are sentences of the corpus
 _FEWEST_THINGS, _MANY_THINGS = 4, 100  # of an inventory
-_SHOWN_INVENTORIES = 0.3  # of them are cut down likewise: where kinds are asked for, little is left
 _MANY_FROM = 0.75  # of a run of inventories: short ones are known by then
 PROMPT_WEIGHT = 0.1  # of the loss of a token of the instruction, which teaches words
 
@@ -203,8 +202,7 @@ class InventoryStream(BatchStream):
         rng, fewest = self._rng, self._fewest_things
         num_things = round(math.exp(rng.uniform(math.log(fewest), math.log(max(fewest + 1, difficulty.max_objects)))))
         num_calls = round(math.exp(rng.uniform(0.0, math.log(min(MAX_CALLS, 1 + num_things)))))
-        task = sample_inventory(rng, num_things, num_calls)
-        return encode_task(self._tokenizer, as_shown(task) if rng.random() < _SHOWN_INVENTORIES else task)
+        return encode_task(self._tokenizer, sample_inventory(rng, num_things, num_calls))
 
 
 def collate(rows: list[Row]) -> Batch:

@@ -6,18 +6,17 @@ prompts of 1,000 to 3,500 tokens and answers of 64 to 512, so that a decode step
 """
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from llm_planner_lab.bench.section7 import rounded
-from llm_planner_lab.bench.timebill.approaches import OURS, OURS_WHOLE_SCENE, TIMEBILL, VANILLA, is_fixed
+from llm_planner_lab.bench.timebill.approaches import OURS_WHOLE_SCENE, TIMEBILL, VANILLA
 from llm_planner_lab.bench.timebill.benchmark import TimeBillBench, open_lab, setup_figures
 from llm_planner_lab.bench.timebill.ete import Grid, measure_end_to_end
 from llm_planner_lab.bench.timebill.jobs import Workload, share_done
-from llm_planner_lab.bench.timebill.quality import ALL, KINDS, kinds_of, measure_quality
-from llm_planner_lab.bench.timebill.sweep import Cell, Progress, against_best, is_fixed, run_sweep, sweep_figures
+from llm_planner_lab.bench.timebill.quality import ALL, measure_quality
+from llm_planner_lab.bench.timebill.sweep import Progress, against_best, run_sweep, sweep_figures
 from llm_planner_lab.bench.timely.metrics import quantile
 from llm_planner_lab.tasks.inventory import long_inventory
 
@@ -52,7 +51,6 @@ def run_inventories(bench: TimeBillBench, on_progress: Progress) -> dict[str, An
         **sweep_figures(cells),
         "ours_whole_against_fixed_ratios": against_best(cells, OURS_WHOLE_SCENE, _is_ratio),
         "timebill_against_fixed_ratios": against_best(cells, TIMEBILL, _is_ratio),
-        "by_kind": _by_kind(cells, kinds_of(lab)),
         "unlimited": next(row for row in quality if (row["approach"], row["kind"]) == (VANILLA, ALL)),
         "quality": quality,
         "ete": {**opened.ete, "end_to_end": end_to_end, "reference": opened.reference.figures()},
@@ -72,21 +70,6 @@ def quick(bench: TimeBillBench) -> TimeBillBench:
         grid=replace(bench.grid, num_repeats=3),
         fractions=(0.6, 1.0),
     )
-
-
-def _by_kind(cells: Sequence[Cell], kinds: Sequence[str]) -> list[dict[str, Any]]:
-    """Returns the same comparisons for the tasks of each kind alone."""
-    jobs_of = {kind: [job for job, of_job in enumerate(kinds) if of_job == kind] for kind in KINDS}
-    return [
-        {
-            "kind": kind,
-            "n": len(jobs),
-            "ours": against_best(cells, OURS, is_fixed, jobs),
-            "timebill": against_best(cells, TIMEBILL, _is_ratio, jobs),
-        }
-        for kind, jobs in jobs_of.items()
-        if jobs
-    ]
 
 
 def _is_ratio(name: str) -> bool:

@@ -19,14 +19,9 @@ UNLIMITED = 100.0
 KINDS, ALL = ("told by names", "may need all"), "all"
 
 
-def kinds_of(lab: Lab) -> list[str]:
-    """Returns the kind of each job."""
-    return [KINDS[0] if lab.can_spare(job.name) else KINDS[1] for job in lab.jobs]
-
-
 def measure_quality(lab: Lab, on_progress: Progress) -> list[dict[str, Any]]:
     """Returns a row for each fixed approach and kind of task that was drawn, and for all together."""
-    kinds = kinds_of(lab)
+    kinds = [KINDS[0] if lab.can_spare(job.name) else KINDS[1] for job in lab.jobs]
     approaches = fixed()
     rows: list[dict[str, Any]] = []
     for number, approach in enumerate(approaches):

@@ -147,32 +147,19 @@ def sweep_figures(cells: Sequence[Cell]) -> dict[str, Any]:
     return {"sweep": [asdict(cell.row) for cell in cells], "against_best_fixed": against_best(cells, OURS, is_fixed)}
 
 
-def against_best(
-    cells: Sequence[Cell], name: str, is_rival: Callable[[str], bool], jobs: Sequence[int] | None = None
-) -> list[dict[str, Any]]:
-    """Returns, for each budget and strategy, an approach less the best of its rivals at that point, job by job.
-
-    Args:
-        cells: Of the sweep.
-        name: Of the approach.
-        is_rival: Which others are.
-        jobs: The numbers of the jobs that count, if not all do.
-    """
+def against_best(cells: Sequence[Cell], name: str, is_rival: Callable[[str], bool]) -> list[dict[str, Any]]:
+    """Returns, for each budget and strategy, an approach less the best of its rivals at that point, job by job."""
     points = dict.fromkeys((cell.row.budget_fraction, cell.row.strategy) for cell in cells)
-    counted = range(len(cells[0].successes)) if jobs is None else jobs
     return [
-        _against_best([c for c in cells if (c.row.budget_fraction, c.row.strategy) == point], name, is_rival, counted)
+        _against_best([c for c in cells if (c.row.budget_fraction, c.row.strategy) == point], name, is_rival)
         for point in points
     ]
 
 
-def _against_best(
-    cells: Sequence[Cell], name: str, is_rival: Callable[[str], bool], jobs: Sequence[int]
-) -> dict[str, Any]:
+def _against_best(cells: Sequence[Cell], name: str, is_rival: Callable[[str], bool]) -> dict[str, Any]:
     own = next(cell for cell in cells if cell.row.approach == name)
-    rivals = [cell for cell in cells if is_rival(cell.row.approach)]
-    best = max(rivals, key=lambda cell: sum(cell.successes[job] for job in jobs))
-    differences = [own.successes[job] - best.successes[job] for job in jobs]
+    best = max((c for c in cells if is_rival(c.row.approach)), key=lambda cell: cell.row.score or 0.0)
+    differences = [one - two for one, two in zip(own.successes, best.successes, strict=True)]
     mean, ci95 = mean_and_ci95(differences)
     return {
         "budget_fraction": own.row.budget_fraction,

@@ -54,9 +54,7 @@ def test_ours_and_timebill_are_compared_with_the_best_of_what_could_be_configure
 def test_what_the_model_can_do_with_all_its_time_is_in_the_document(document):
     unlimited = document["unlimited"]
     assert (unlimited["approach"], unlimited["right"], unlimited["n"]) == ("vanilla", 0.0, 2)  # a random model
-    assert {row["kind"] for row in document["quality"]} == {"may need all", "told by names", "all"}
-    assert [(row["kind"], row["n"]) for row in document["by_kind"]] == [("told by names", 1), ("may need all", 1)]
-    assert all(len(row["ours"]) == len(row["timebill"]) == 6 for row in document["by_kind"])
+    assert {row["kind"] for row in document["quality"]} == {"may need all", "all"}  # "all 3 things on rack 7"
     assert document["setup"]["num_tasks"] == 2
     assert 0.0 <= document["ete"]["end_to_end"]["wcet_share_planner"] <= 1.0
     assert json.loads(json.dumps(document, allow_nan=False)) == document
