@@ -194,7 +194,7 @@ def section7(
     lab = Lab()
     documents = rounded(Section7(lab, seeds, console.print).run())
     draw(documents, lab, output / "figures")
-    write_report("timely", documents, output / "timely.json", output / "timely.md", indent=None)
+    write_report("timely", documents, output / "timely.json", output / "timely.md")
 
 
 def replicas(

@@ -43,7 +43,7 @@ def bench(
                 console.print(text)
 
             document = run_bench(settings, read_table(shipped_table()), note)
-        write_report("capacity", plain(document), json, None, indent=None)
+        write_report("capacity", plain(document), json, None)
     document = json_library.loads(json.read_text(encoding="utf-8"))
     write_report("capacity", document, None, page)
     for path in (json, page, *write_figures(document, page.parent / "figures")):
