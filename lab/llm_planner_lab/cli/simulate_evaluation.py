@@ -9,7 +9,8 @@ import typer
 
 from llm_planner.cli.output import console
 from llm_planner_lab.cli.live import live_lab
-from llm_planner_lab.cli.simulate_admission import default_lengths, whole_numbers
+from llm_planner_lab.cli.shared import numbers
+from llm_planner_lab.cli.simulate_admission import default_lengths
 
 PAGE = Path("docs/benchmarks/admission.md")
 
@@ -33,7 +34,7 @@ def evaluate_admission(
 
     evaluation = Evaluation(num_seeds=seeds)
     if n:
-        evaluation = replace(evaluation, num_jobs=whole_numbers(n))
+        evaluation = replace(evaluation, num_jobs=numbers("--n", n, int, least=1))
     if is_quick:
         evaluation = quick(evaluation)
     page = PAGE if page is None and not is_quick else page
