@@ -9,6 +9,7 @@ from llm_planner.cli.output import console, plain
 from llm_planner.core.errors import ErrorCode, PlannerError
 
 _Number = TypeVar("_Number", int, float)
+_KINDS = {int: "whole numbers", float: "numbers"}
 
 
 def numbers(option: str, text: str, kind: type[_Number], least: float = 0) -> tuple[_Number, ...]:
@@ -22,8 +23,7 @@ def numbers(option: str, text: str, kind: type[_Number], least: float = 0) -> tu
     except ValueError:
         found = ()
     if not found or min(found) < least:
-        kinds = "whole numbers" if kind is int else "numbers"
-        message = f"{option} takes {kinds} of {least:g} or more, with commas between; got {text!r}"
+        message = f"{option} takes {_KINDS[kind]} of {least:g} or more, with commas between; got {text!r}"
         raise PlannerError(ErrorCode.INVALID_CONFIG, message)
     return found
 
