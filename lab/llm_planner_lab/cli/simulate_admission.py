@@ -9,11 +9,11 @@ from rich.table import Table
 
 from llm_planner.cli.output import console
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.resources import share_dir
 from llm_planner_lab.cli.live import live_lab
 from llm_planner_lab.cli.shared import numbers, write_json
 
-TRACE = "azure_conv_2023.csv"
+LENGTHS = Path(__file__).resolve().parents[2] / "profiles" / "lengths" / "azure_conv_2023.csv"
+"""Of production requests."""
 
 
 def admission(
@@ -59,7 +59,7 @@ def admission(
         num_seeds=seeds,
         rate_per_s=rate,
     )
-    path = default_lengths() if lengths is None else lengths
+    path = lengths or LENGTHS
     jobs = [job for job in read_jobs(path) if not max_prompt or job.prompt_tokens <= max_prompt]
     if not jobs:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} has no prompt of up to {max_prompt} tokens")
@@ -71,11 +71,6 @@ def admission(
         console.print(f"{setup['left_out']} of {setup['jobs']} jobs left out: alone they exceed {kv_tokens} tokens")
     if json is not None:
         write_json(document, json)
-
-
-def default_lengths() -> Path:
-    """Returns the trace of lengths that comes with the project."""
-    return share_dir() / "profiles" / "lengths" / TRACE
 
 
 def _table(document: dict[str, Any]) -> Table:
