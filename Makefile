@@ -16,7 +16,7 @@ unexport PYTHONPATH AMENT_PREFIX_PATH CMAKE_PREFIX_PATH COLCON_PREFIX_PATH
 
 BIN = $(VENV)/bin
 
-.PHONY: changelog closure golden parameters report session help setup setup-dev setup-vllm setup-mujoco demo test test-browser test-vllm nightly check lint types arch format colcon clean distclean
+.PHONY: changelog golden parameters report session help setup setup-dev setup-vllm setup-mujoco demo test test-browser test-vllm nightly check lint types arch format colcon clean distclean
 
 help:       ## list the targets
 	@echo "make TARGET [ROS_DISTRO=jazzy|kilted] [VENV=.venv] [PYTHON=python3]"; echo
@@ -85,9 +85,6 @@ session: setup-dev
 parameters: ## write docs/parameters.md again, from the settings in the code
 parameters: setup
 	@"$(BIN)/python" scripts/parameters.py
-
-closure:    ## files and lines that nodes and programs reach by their imports
-	@$(PYTHON) scripts/import_closure.py
 
 report:     ## the longest source files: split one where a reader gains
 	@git ls-files '*.py' | xargs wc -l | sort -rn | awk '$$2 != "total" && $$1 > 300 {print $$1, $$2}'

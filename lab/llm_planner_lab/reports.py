@@ -110,22 +110,19 @@ def render(name: str, document: Document) -> str:
     return templates.render(name, document=document, **REPORTS[name](document))
 
 
-def write_report(
-    name: str, document: Document, json_file: Path | None, page: Path | None, *, indent: int | None = 1
-) -> list[Path]:
-    """Writes the document as JSON, and its page.
+def write_report(name: str, document: Document, json_file: Path | None, page: Path | None) -> list[Path]:
+    """Writes the document as JSON, in one line, and its page.
 
     Args:
         name: Of the report.
         document: What the benchmark found.
         json_file: Not written if None.
         page: Not written if None.
-        indent: Of the JSON file; None: everything in one line.
 
     Returns:
         What was written.
     """
-    text = json.dumps(document, indent=indent) + "\n"
+    text = json.dumps(document) + "\n"
     contents = {} if json_file is None else {json_file: text}
     if page is not None:
         contents[page] = render(name, json.loads(text))

@@ -22,7 +22,9 @@ class WatchedBackend:
         on_step: Receives every step and its output.
     """
 
-    def __init__(self, backend: Backend, on_step: Callable[[SchedulerOutput, StepOutput], None]) -> None:
+    def __init__(
+        self, backend: Backend, on_step: Callable[[SchedulerOutput, StepOutput], None] = lambda *_: None
+    ) -> None:
         self._backend = backend
         self._on_step = on_step
 

@@ -9,7 +9,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -17,11 +17,10 @@ from llm_planner.assembly import build_loop
 from llm_planner.core.clock import MonotonicClock, ProcessorClock
 from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.interfaces import Backend, BackendInfo, Clock
-from llm_planner.core.request import PlanRequest
-from llm_planner.core.step import SchedulerOutput, StepOutput
+from llm_planner.core.interfaces import Backend, Clock
 from llm_planner.serving.events import Finished, SegmentReady
 from llm_planner.serving.loop import PlannerLoop
+from llm_planner_lab.bench.step_log import WatchedBackend
 from llm_planner_lab.checkout import commit
 from llm_planner_lab.tasks.sample import FAMILIES, FAMILY_NAMES, Difficulty, Task, sample
 
@@ -76,30 +75,12 @@ class Planned:
     num_plan_steps: int = 0
 
 
-class CountedBackend:
-    """Implements ``core.interfaces.Backend`` around another one; counts the steps of each request."""
+class CountedBackend(WatchedBackend):
+    """Counts the steps of each request."""
 
     def __init__(self, backend: Backend) -> None:
-        self._backend = backend
+        super().__init__(backend, lambda scheduled, _: self.num_steps.update(scheduled.num_scheduled_tokens.keys()))
         self.num_steps: Counter[str] = Counter()
-
-    @property
-    def info(self) -> BackendInfo:
-        """Limits of the backend."""
-        return self._backend.info
-
-    def load_prefix(self, prefix_id: str, token_ids: Seq[int], adapter: str | None = None) -> int:
-        """Passes on."""
-        return self._backend.load_prefix(prefix_id, token_ids, adapter)
-
-    def execute(self, scheduled: SchedulerOutput) -> StepOutput:
-        """Runs one step and counts it."""
-        self.num_steps.update(scheduled.num_scheduled_tokens.keys())
-        return self._backend.execute(scheduled)
-
-    def close(self) -> None:
-        """Passes on."""
-        self._backend.close()
 
 
 @dataclass(slots=True)
@@ -116,15 +97,8 @@ class Side:
     def plan(self, tasks: Seq[Task], *, is_counted: bool) -> None:
         """Plans tasks together, to the end."""
         requests = {
-            f"{len(self.planned)}-{index}": PlanRequest(
-                request_id=f"{len(self.planned)}-{index}",
-                robot_id=f"robot-{index}",
-                robot_model=task.robot,
-                instruction=task.instruction,
-                scene=task.scene,
-                takes_open_blocks=self.takes_open_blocks,
-            )
-            for index, task in enumerate(tasks)
+            name: replace(task.request(name), takes_open_blocks=self.takes_open_blocks)
+            for name, task in ((f"{len(self.planned)}-{index}", task) for index, task in enumerate(tasks))
         }
         self.backend.num_steps.clear()
         started_s = self.clock.now_s()

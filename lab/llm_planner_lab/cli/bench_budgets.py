@@ -9,7 +9,8 @@ from rich.table import Table
 
 from llm_planner.cli.output import console
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner_lab.cli.live import progress_bar
+from llm_planner_lab.cli.shared import numbers
+from llm_planner_lab.progress import progress_bar
 
 SHOWN = ("budget_s", "sent", "refused", "admitted", "in_time", "late", "without_segment", "refused_too_near_the_end")
 ENGINES = ("torch", "fake")
@@ -34,10 +35,7 @@ def budgets(
     from llm_planner_lab.reports import write_report
     from llm_planner_lab.ros.budgets import BudgetsBench, run_budgets
 
-    try:
-        seconds = tuple(float(number) for number in budgets.split(","))
-    except ValueError as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"--budgets takes numbers: {error}") from error
+    seconds = numbers("--budgets", budgets, float)
     if engine not in ENGINES:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"no engine {engine!r}; known are {', '.join(ENGINES)}")
     bench = BudgetsBench(budgets_s=seconds, trials=trials, robots=robots, slots=slots, engine=engine, seed=seed)

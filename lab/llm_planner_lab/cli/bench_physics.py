@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from llm_planner.cli.output import console
-from llm_planner_lab.cli.live import progress_bar
+from llm_planner_lab.progress import progress_bar
 
 PAGE = Path("docs/benchmarks/physics.md")
 

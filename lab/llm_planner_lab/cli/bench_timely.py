@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench timely`` and others: policies and what segments cost, in virtual time and on a real planner."""
 
-import json as json_library
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,6 +21,7 @@ from llm_planner_lab.bench.section7 import Section7, draw, rounded
 from llm_planner_lab.bench.timely.benchmark import Lab, TimelyBench, run_timely
 from llm_planner_lab.bench.validation import draw_validation, run_validation, summary_lines
 from llm_planner_lab.cli.live import live_lab, planner_config
+from llm_planner_lab.cli.shared import numbers, write_json
 from llm_planner_lab.reports import write_report
 
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Write the result here instead of printing it.")]
@@ -147,11 +147,7 @@ def decision(
     json: JsonFile = None,
 ) -> None:
     """Measure how long one scheduling decision takes."""
-    try:
-        lengths = [int(number) for number in queued.split(",")]
-    except ValueError as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"--queued takes whole numbers: {error}") from error
-    _write(run_decision(lengths, policy), json)
+    _write(run_decision(numbers("--queued", queued, int), policy), json)
 
 
 def chat(
@@ -194,7 +190,7 @@ def section7(
     lab = Lab()
     documents = rounded(Section7(lab, seeds, console.print).run())
     draw(documents, lab, output / "figures")
-    write_report("timely", documents, output / "timely.json", output / "timely.md", indent=None)
+    write_report("timely", documents, output / "timely.json", output / "timely.md")
 
 
 def replicas(
@@ -229,10 +225,7 @@ def _sweep(text: str) -> list[dict[str, float]]:
     name, _, values = text.partition("=")
     if name not in {"load", "max_num_seqs"}:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"--sweep takes load=... or max_num_seqs=..., got {text!r}")
-    try:
-        return [{name: float(value)} for value in values.split(",")]
-    except ValueError as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"--sweep {text}: {error}") from error
+    return [{name: value} for value in numbers(f"--sweep {name}", values, float)]
 
 
 def _write_page(name: str, document: Any, output: Path | None, path: Path | None) -> None:  # noqa: ANN401 (JSON)
@@ -247,7 +240,5 @@ def _write_page(name: str, document: Any, output: Path | None, path: Path | None
 def _write(document: Any, path: Path | None) -> None:  # noqa: ANN401 (JSON)
     if path is None:
         print_json(document)
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json_library.dumps(document, indent=1) + "\n", encoding="utf-8")
-    console.print(f"wrote {path}")
+    else:
+        write_json(document, path)

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner capacity``: throughput models of servers, and what they are for."""
 
-import json as json_library
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from llm_planner.cli.options import JsonOption, SeedOption
-from llm_planner.cli.output import console, error_console, plain, print_json
+from llm_planner.cli.output import console, print_json
 from llm_planner.core.resources import share_dir
 from llm_planner.prediction.throughput.table import Combination, Workload, read_table
 from llm_planner_lab.cli import capacity_bench, capacity_curve, capacity_plan
+from llm_planner_lab.cli.shared import write_json
+from llm_planner_lab.progress import progress_bar
 
 app = typer.Typer(help="Predict what a server can do, and plan how many are needed.", no_args_is_help=True)
 app.command("plan")(capacity_plan.plan)
@@ -44,11 +44,9 @@ def fit(
     from llm_planner_lab.training.capacity.methods import fit_model, write_model
 
     table = read_table(data or shipped_table())
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=error_console, transient=True
-    ) as progress:
-        task = progress.add_task(f"fitting {method} to {len(table)} rows")
-        model = fit_model(method, table, seed, lambda done, of: progress.update(task, completed=done, total=of))
+    what = f"fitting {method} to {len(table)} rows"
+    with progress_bar(what) as on_progress:
+        model = fit_model(method, table, seed, lambda done, of: on_progress(what, done / of))
     write_model(model, table, out)
     combinations = len({m.combination for m in table})
     console.print(f"wrote {out}: {method}, {len(table)} rows of {combinations} combinations")
@@ -66,8 +64,7 @@ def evaluate(
 
     document = evaluate_model(load_model(model), read_table(data))
     if json is not None:
-        json.parent.mkdir(parents=True, exist_ok=True)
-        json.write_text(json_library.dumps(plain(document), indent=1) + "\n", encoding="utf-8")
+        write_json(document, json)
     table = Table("hardware", "model", "framework", "n", "median error", "predicted", "confidence")
     for row in document["groups"]:
         names = (row["hardware"], row["model"], row["framework"], str(row["n"]))

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from llm_planner.cli.options import SeedOption
-from llm_planner.cli.output import console, error_console, plain
+from llm_planner.cli.output import console, plain
+from llm_planner_lab.progress import progress_bar
 
 PAGE = Path("docs/benchmarks/capacity.md")
 JSON = PAGE.with_suffix(".json")
@@ -34,16 +34,14 @@ def bench(
 
         chosen = tuple(filter(None, (kind.strip() for kind in kinds.split(","))))
         settings = CapacityBench(seeds=(seed,), kinds=chosen, num_search_steps=iterations)
-        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=error_console, transient=True) as progress:
-            task = progress.add_task("capacity bench", total=None)
+        with progress_bar("capacity bench") as on_progress:
 
             def note(text: str) -> None:
-                progress.update(task, description=text)
+                on_progress(text, 0.0)
                 console.print(text)
 
             document = run_bench(settings, read_table(shipped_table()), note)
-        write_report("capacity", plain(document), json, None, indent=None)
+        write_report("capacity", plain(document), json, None)
     document = json_library.loads(json.read_text(encoding="utf-8"))
     write_report("capacity", document, None, page)
     for path in (json, page, *write_figures(document, page.parent / "figures")):

@@ -11,7 +11,7 @@ from llm_planner.cli.options import SeedOption
 from llm_planner.cli.output import console, error_console
 from llm_planner.cli.simulator import Simulator
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner_lab.cli.live import progress_bar
+from llm_planner_lab.progress import progress_bar
 
 if TYPE_CHECKING:
     from llm_planner_lab.bench.chaos.schedule import FaultKind

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 from rich.markdown import Markdown
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from llm_planner.cli.options import SeedOption, ThreadsOption
-from llm_planner.cli.output import console, error_console
+from llm_planner.cli.output import console
+from llm_planner_lab.progress import progress_bar
 
 
 def gpu(
@@ -42,13 +42,8 @@ def gpu(
         profiles=profiles,
         seed=seed,
     )
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=error_console, transient=True) as progress:
-        task = progress.add_task("reading memory", total=None)
-        document = run_gpu(
-            bench,
-            lambda what, begun, total: progress.update(task, description=what, completed=begun, total=total),
-        )
+    with progress_bar("reading memory") as on_progress:
+        document = run_gpu(bench, lambda what, begun, total: on_progress(f"{what} ({begun} of {total})", begun / total))
     console.print(Markdown(render("gpu", document)))
     for path in write_report("gpu", document, json, page):
         console.print(f"wrote {path}")

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands that run a real planner share: its configuration, and a progress bar."""
+"""What commands that run a real planner share: its configuration, and a lab that shows what goes on."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-from llm_planner.cli.output import error_console
 from llm_planner.configuration import load_config
 from llm_planner.core.config import PlannerConfig
 from llm_planner_lab.bench.timely.benchmark import Lab
+from llm_planner_lab.progress import progress_bar
 
 
 def planner_config(
@@ -33,12 +31,3 @@ def live_lab(*, is_shown: bool = True) -> Iterator[Lab]:
         return
     with progress_bar("loading the model") as on_progress:
         yield Lab(on_progress=on_progress)
-
-
-@contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[str, float], None]]:
-    """Yields what is told what goes on and which share of it is done; it draws that on standard error."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=error_console, transient=True) as progress:
-        task = progress.add_task(what, total=1.0)
-        yield lambda what, share: progress.update(task, description=what, completed=share)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench replanning``: plans that fail on the way, gone on with or made again."""
 
-from json import dumps as json_text
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from rich.table import Table
 from llm_planner.cli.options import ConfigOption, ModelOption, SeedOption, ThreadsOption
 from llm_planner.cli.output import console
 from llm_planner_lab.cli.live import planner_config
+from llm_planner_lab.cli.shared import write_json
 
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the figures here.")]
 
@@ -61,6 +61,4 @@ def replanning(
         add(kind, "all", {way: total(scores[way] for scores in families) for way in WAYS})
     console.print(table)
     if json is not None:
-        json.parent.mkdir(parents=True, exist_ok=True)
-        document = {"per_family": per_family, "seed": seed, "max_replans": max_replans, "rows": rows}
-        json.write_text(json_text(document, indent=1) + "\n", encoding="utf-8")
+        write_json({"per_family": per_family, "seed": seed, "max_replans": max_replans, "rows": rows}, json)

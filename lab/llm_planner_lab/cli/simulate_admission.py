@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner simulate admission``: which jobs may hold KV memory, when output lengths are uncertain."""
 
-import json as jsons
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,10 +9,11 @@ from rich.table import Table
 
 from llm_planner.cli.output import console
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.resources import share_dir
 from llm_planner_lab.cli.live import live_lab
+from llm_planner_lab.cli.shared import numbers, write_json
 
-TRACE = "azure_conv_2023.csv"
+LENGTHS = Path(__file__).resolve().parents[2] / "profiles" / "lengths" / "azure_conv_2023.csv"
+"""Of production requests."""
 
 
 def admission(
@@ -53,13 +53,13 @@ def admission(
     experiment = AdmissionExperiment(
         policies=tuple(filter(None, policies.split(","))) or default_policies(),
         intervals=tuple(interval or ("1:1000", "bins:100", "relative:0.1")),
-        num_jobs=whole_numbers(n),
+        num_jobs=numbers("--n", n, int, least=1),
         kv_tokens=kv_tokens,
         step=step,
         num_seeds=seeds,
         rate_per_s=rate,
     )
-    path = default_lengths() if lengths is None else lengths
+    path = lengths or LENGTHS
     jobs = [job for job in read_jobs(path) if not max_prompt or job.prompt_tokens <= max_prompt]
     if not jobs:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} has no prompt of up to {max_prompt} tokens")
@@ -70,26 +70,7 @@ def admission(
     if setup["left_out"]:
         console.print(f"{setup['left_out']} of {setup['jobs']} jobs left out: alone they exceed {kv_tokens} tokens")
     if json is not None:
-        json.parent.mkdir(parents=True, exist_ok=True)
-        json.write_text(jsons.dumps(document, indent=1) + "\n", encoding="utf-8")
-        console.print(f"wrote {json}")
-
-
-def default_lengths() -> Path:
-    """Returns the trace of lengths that comes with the project."""
-    return share_dir() / "profiles" / "lengths" / TRACE
-
-
-def whole_numbers(text: str) -> tuple[int, ...]:
-    """Returns the numbers of an option.
-
-    Raises:
-        PlannerError: INVALID_CONFIG if they are none.
-    """
-    try:
-        return tuple(int(number) for number in text.split(","))
-    except ValueError as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"--n takes whole numbers with commas: {error}") from error
+        write_json(document, json)
 
 
 def _table(document: dict[str, Any]) -> Table:

@@ -9,7 +9,8 @@ import typer
 
 from llm_planner.cli.output import console
 from llm_planner_lab.cli.live import live_lab
-from llm_planner_lab.cli.simulate_admission import default_lengths, whole_numbers
+from llm_planner_lab.cli.shared import numbers
+from llm_planner_lab.cli.simulate_admission import LENGTHS
 
 PAGE = Path("docs/benchmarks/admission.md")
 
@@ -33,12 +34,12 @@ def evaluate_admission(
 
     evaluation = Evaluation(num_seeds=seeds)
     if n:
-        evaluation = replace(evaluation, num_jobs=whole_numbers(n))
+        evaluation = replace(evaluation, num_jobs=numbers("--n", n, int, least=1))
     if is_quick:
         evaluation = quick(evaluation)
     page = PAGE if page is None and not is_quick else page
     with live_lab() as lab:
-        document = run_evaluation(evaluation, read_jobs(default_lengths()), lab.on_progress)
+        document = run_evaluation(evaluation, read_jobs(LENGTHS), lab.on_progress)
     figures = [] if page is None else draw_admission(document["sweep"], page.parent / "figures")
     for path in (*write_report("admission", document, json, page), *figures):
         console.print(f"wrote {path}")

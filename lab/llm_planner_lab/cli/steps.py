@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench steps``: what forced tokens and drafts save."""
 
-from json import dumps as json_text
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +9,7 @@ from rich.table import Table
 
 from llm_planner.cli.options import SeedOption, ThreadsOption
 from llm_planner.cli.output import console
-from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner_lab.cli.shared import numbers, write_json
 
 JsonFile = Annotated[Path | None, typer.Option("--json", help="Also write the figures here.")]
 
@@ -40,14 +39,8 @@ def steps(
     """Count model steps and seconds per first segment, with and without forced tokens and drafts."""
     from llm_planner_lab.bench.steps import ELEVEN, StepsBench, run_steps
 
-    try:
-        sizes = [int(size) for size in batch.split(",")]
-    except ValueError as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"--batch takes whole numbers: {error}") from error
-    if min(sizes) < 1:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"--batch takes numbers from 1 on, got {batch}")
     documents = []
-    for size in sizes:
+    for size in numbers("--batch", batch, int, least=1):
         bench = StepsBench(
             backend=backend,
             model=model,
@@ -64,9 +57,7 @@ def steps(
         documents.append(run_steps(bench, console.print))
         console.print(_table(documents[-1]))
     if json is not None:
-        json.parent.mkdir(parents=True, exist_ok=True)
-        json.write_text(json_text(documents, indent=1) + "\n", encoding="utf-8")
-        console.print(f"wrote {json}")
+        write_json(documents, json)
 
 
 def _table(document: dict[str, Any]) -> Table:

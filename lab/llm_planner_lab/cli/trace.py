@@ -13,6 +13,7 @@ from llm_planner.cli.stop_signal import StopSignal
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.library import RobotLibrary
+from llm_planner_lab.cli.shared import numbers
 from llm_planner_lab.simulation.failures import MAX_SHARE, with_failures
 from llm_planner_lab.simulation.trace import read_trace, request_schema, write_trace
 from llm_planner_lab.simulation.workload import compose as compose_trace
@@ -42,7 +43,7 @@ def compose(
         "max_tasks_per_event": max_tasks_per_event,
         "num_robots": num_robots,
         "duration_s": duration_s,
-        "tasks": tuple(int(number) for number in tasks.split(",")) if tasks else None,
+        "tasks": numbers("--tasks", tasks, int) if tasks else None,
     }
     spec = replace(preset(workload).scaled(load), **{k: v for k, v in changes.items() if v is not None})  # type: ignore[arg-type]
     robots = RobotLibrary()

@@ -9,8 +9,8 @@ import typer
 from llm_planner.checkpoints import resolve_model
 from llm_planner.cli.options import ModelOption, SeedOption, ThreadsOption
 from llm_planner.cli.output import console, print_json
-from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner_lab.cli.live import progress_bar
+from llm_planner_lab.cli.shared import numbers
+from llm_planner_lab.progress import progress_bar
 
 
 def vllm(
@@ -78,8 +78,8 @@ def nodes(
     from llm_planner_lab.reports import write_report
 
     bench = NodesBench(
-        num_nodes=tuple(int(number) for number in _numbers("--nodes", num_nodes, 2)),
-        rates_mbit=tuple(_numbers("--rates", rates, 0.01)),
+        num_nodes=numbers("--nodes", num_nodes, int, least=2),
+        rates_mbit=numbers("--rates", rates, float, least=0.01),
         model=model or "planner-small",
         num_requests=requests,
         num_tokens=tokens,
@@ -92,14 +92,3 @@ def nodes(
         console.print(f"wrote {path}")
     if output is None and json is None:
         print_json(document)
-
-
-def _numbers(option: str, text: str, least: float) -> list[float]:
-    try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        numbers = []
-    if not numbers or min(numbers) < least:
-        message = f"{option} is {text!r}; give numbers of {least:g} or more, with commas between"
-        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
-    return numbers

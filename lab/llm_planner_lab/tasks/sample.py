@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.robots.world import World
 from llm_planner_lab.tasks import arm, drone, refusal, table_work, urgent
 from llm_planner_lab.tasks.draft import Clause, Draft
@@ -45,6 +46,17 @@ class Task:
         from llm_planner_lab.tasks.worlds import build_world  # which is made for tasks
 
         return build_world(self)
+
+    def request(self, name: str, urgency: Urgency = Urgency.NORMAL) -> PlanRequest:
+        """Returns the request for it, of a robot of the same name."""
+        return PlanRequest(
+            request_id=name,
+            robot_id=name,
+            robot_model=self.robot,
+            instruction=self.instruction,
+            scene=self.scene,
+            urgency=urgency,
+        )
 
 
 @dataclass(frozen=True, slots=True)

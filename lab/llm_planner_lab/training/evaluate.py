@@ -3,17 +3,17 @@
 
 import json
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from llm_planner.assembly import build_library, build_loop
 from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode
-from llm_planner.core.request import PlanRequest, PlanResult, Urgency
+from llm_planner.core.request import PlanResult, Urgency
 from llm_planner.demo.goal_tests import is_achieved
-from llm_planner.serving.events import Finished
 from llm_planner.serving.loop import PlannerLoop
+from llm_planner_lab.simulation.serving import serve_all
 from llm_planner_lab.tasks.sample import FAMILY_NAMES, Difficulty, Task, sample
 
 HELD_OUT_DIFFICULTY = Difficulty(max_objects=40)
@@ -133,35 +133,10 @@ def plan_all(loop: PlannerLoop, tasks: Sequence[Task]) -> list[PlanResult]:
     return serve_all(
         loop,
         [
-            PlanRequest(
-                request_id=str(index),
-                robot_id=str(index),
-                robot_model=task.robot,
-                instruction=task.instruction,
-                scene=task.scene,
-                urgency=Urgency.URGENT if task.goal[0] == "fled" else Urgency.NORMAL,
-            )
+            task.request(str(index), Urgency.URGENT if task.goal[0] == "fled" else Urgency.NORMAL)
             for index, task in enumerate(tasks)
         ],
     )
-
-
-def serve_all(loop: PlannerLoop, requests: Sequence[PlanRequest]) -> list[PlanResult]:
-    """Returns the result of each request, in order; all of them are served together, in virtual time."""
-    results: dict[str, PlanResult] = {}
-    for request in requests:
-        _collect(loop.submit(request, 0.0), results)
-    now_s = 0.0
-    while len(results) < len(requests):
-        _collect(loop.step(now_s), results)
-        now_s = max(now_s + 1e-3, loop.next_wakeup_s(now_s) or 0.0)
-    return [results[request.request_id] for request in requests]
-
-
-def _collect(events: Iterable[object], results: dict[str, PlanResult]) -> None:
-    for event in events:
-        if isinstance(event, Finished):
-            results[event.request_id] = event.result
 
 
 def _count(score: FamilyScore, task: Task, result: PlanResult, *, passed: bool, reason: str) -> None:

@@ -16,7 +16,7 @@ from llm_planner.core.request import PlanRequest, PlanResult
 from llm_planner.core.segment import ReportStatus, SegmentReport, Situation, make_replan
 from llm_planner.language.texts import QUOTED
 from llm_planner.serving.loop import PlannerLoop
-from llm_planner_lab.training.evaluate import serve_all
+from llm_planner_lab.simulation.serving import serve_all
 
 ATTACKS = Path(__file__).resolve().parents[2] / "attacks"
 KINDS = {

@@ -18,9 +18,10 @@ from llm_planner.core.request import PlanRequest, PlanResult
 from llm_planner.demo.outcome import execute
 from llm_planner.robots.model import RobotModel
 from llm_planner.serving.loop import PlannerLoop
+from llm_planner_lab.simulation.serving import serve_all
 from llm_planner_lab.tasks.sample import Task
 from llm_planner_lab.tasks.scene import PlacedObject
-from llm_planner_lab.training.evaluate import serve_all, written
+from llm_planner_lab.training.evaluate import written
 
 CASES = Path(__file__).resolve().parents[2] / "physical_safety"
 ROBOT = "tello"

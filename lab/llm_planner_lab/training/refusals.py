@@ -61,14 +61,7 @@ def refusals(
 
 
 def _request(frame: Frame, task: Task) -> PlanRequest:
-    return PlanRequest(
-        request_id="refusals",
-        robot_id="refusals",
-        robot_model=task.robot,
-        instruction=task.instruction,
-        scene=task.scene,
-        urgency=Urgency.URGENT if frame.is_danger else Urgency.NORMAL,
-    )
+    return task.request("refusals", Urgency.URGENT if frame.is_danger else Urgency.NORMAL)
 
 
 def _name(check: PlanCheck) -> str:

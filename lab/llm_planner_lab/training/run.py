@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch.distributed as dist
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from torch.multiprocessing.spawn import spawn
 
+from llm_planner_lab.progress import progress_bar
 from llm_planner_lab.tasks.frames import ROBOTS
 from llm_planner_lab.training.trainer import Report, Trainer, TrainOptions
 
@@ -52,12 +52,10 @@ def _train(options: TrainOptions, rank: int) -> None:
     if rank > 0:
         trainer.run(lambda _: None)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task("training", total=1.0)
+    with progress_bar("training", console) as on_progress:
 
         def observe(report: Report) -> None:
-            bar.update(task, completed=report.progress, description=f"task loss {report.task_loss:.3f}")
+            on_progress(f"task loss {report.task_loss:.3f}", report.progress)
             if report.exact_match is not None or not console.is_terminal:  # a log has no bar
                 console.print(_line(report), soft_wrap=True)
 

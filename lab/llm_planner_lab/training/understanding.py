@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from enum import Enum
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.request import PlanRequest, PlanResult, Urgency
+from llm_planner.core.request import PlanResult, Urgency
 from llm_planner.demo.goal_tests import is_achieved
 from llm_planner.robots.model import RobotModel
 from llm_planner.serving.loop import PlannerLoop
+from llm_planner_lab.simulation.serving import serve_all
 from llm_planner_lab.tasks.frames import Frame
 from llm_planner_lab.tasks.sample import Task
 from llm_planner_lab.tasks.spoken import literal
-from llm_planner_lab.training.evaluate import STANDS_STILL, serve_all, written
+from llm_planner_lab.training.evaluate import STANDS_STILL, written
 
 THRESHOLDS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
 
@@ -87,14 +88,7 @@ def ask(
     rng = random.Random(seed)
     tasks = [literal(rng, frame, has_scene=rng.random() < scene_share) for frame in frames]
     requests = [
-        PlanRequest(
-            request_id=str(index),
-            robot_id=str(index),
-            robot_model=task.robot,
-            instruction=task.instruction,
-            scene=task.scene,
-            urgency=Urgency.URGENT if frame.is_danger else Urgency.NORMAL,
-        )
+        task.request(str(index), Urgency.URGENT if frame.is_danger else Urgency.NORMAL)
         for index, (frame, task) in enumerate(zip(frames, tasks, strict=True))
     ]
     results = serve_all(loop, requests)

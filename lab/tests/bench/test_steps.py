@@ -77,7 +77,7 @@ def test_the_command_writes_what_it_shows(tmp_path):
     ("arguments", "message"),
     [
         (["--batch", "x"], "whole numbers"),
-        (["--batch", "0"], "from 1 on"),
+        (["--batch", "0"], "of 1 or more"),
         (["--modes", "sometimes"], "known are auto, always, prompt, forced, off"),
         (["--families", "juggle"], "known are look_for"),
         (["--blocks", "shut"], "known are whole, open"),

@@ -6,17 +6,18 @@ import pytest
 from lab.tests.simulation.builders import ROBOTS
 from lab.tests.simulation.test_recording import a_goal, lines_of
 from llm_planner.core.errors import PlannerError
+from llm_planner_lab.cli.simulate_admission import LENGTHS
 from llm_planner_lab.simulation.admission.jobs import read_jobs
-from llm_planner_lab.simulation.pipeline.profile import load_pipeline
+from llm_planner_lab.simulation.pipeline.profile import DEFAULT_PIPELINE, PIPELINES, load_pipeline
 from llm_planner_lab.simulation.trace import read_trace
 from tests.hostile import damaged_json
 from tests.test_documents import BOMB
-from tests.test_hostile_files import SHARE, check, of_bytes
+from tests.test_hostile_files import check, of_bytes
 
 RECORDING = "\n".join(lines_of(*a_goal(), *a_goal(name="h", at_s=120.0)))
 FILES = {
-    "jobs.csv": (SHARE / "profiles" / "lengths" / "azure_conv_2023.csv", read_jobs, 60),
-    "pipeline.yaml": (SHARE / "profiles" / "pipelines" / "llama2-13b-4x12gb-100mbps.yaml", load_pipeline, 30),
+    "jobs.csv": (LENGTHS, read_jobs, 60),
+    "pipeline.yaml": (PIPELINES / f"{DEFAULT_PIPELINE}.yaml", load_pipeline, 30),
 }
 
 

@@ -8,19 +8,20 @@ what this machine needs for it, so that the same seed gives the same encounter e
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
 
 from llm_planner.assembly import build_loop
 from llm_planner.core.config import PlannerConfig
-from llm_planner.core.interfaces import Backend, BackendInfo
+from llm_planner.core.interfaces import Backend
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import SegmentReport
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.prediction.profile import Chunk, EngineProfile
 from llm_planner.serving.events import Event
 from llm_planner.serving.loop import PlannerLoop
+from llm_planner_lab.bench.step_log import WatchedBackend
 
 STALL_S = 3.0
 TURN_S = 1e-4  # of a turn of the loop in which nothing ran
@@ -36,7 +37,7 @@ class Planner(Enum):
     NEITHER = "neither"  # neither planner nor reflex: what would have happened
 
 
-class ProfiledBackend:
+class ProfiledBackend(WatchedBackend):
     """Runs steps on another backend; they take what a profile says.
 
     Args:
@@ -45,19 +46,11 @@ class ProfiledBackend:
     """
 
     def __init__(self, backend: Backend, profile: EngineProfile) -> None:
-        self._backend, self._profile = backend, profile
+        super().__init__(backend)
+        self._profile = profile
         self._kv_tokens: dict[str, int] = {}
         self.stall_s = 0.0  # that the next step takes longer
         self.last_s = 0.0  # that the last step took
-
-    @property
-    def info(self) -> BackendInfo:
-        """Limits of the backend."""
-        return self._backend.info
-
-    def load_prefix(self, prefix_id: str, token_ids: Sequence[int], adapter: str | None = None) -> int:
-        """Passes on."""
-        return self._backend.load_prefix(prefix_id, token_ids, adapter)
 
     def execute(self, scheduled: SchedulerOutput) -> StepOutput:
         """Runs one step, and says how long it would have taken."""
@@ -69,14 +62,10 @@ class ProfiledBackend:
         chunks = [Chunk(count, self._kv_tokens.get(name, 0)) for name, count in ran.items()]
         for name, count in ran.items():
             self._kv_tokens[name] = self._kv_tokens.get(name, 0) + count
-        output = self._backend.execute(scheduled)
+        output = super().execute(scheduled)
         duration_s = self._profile.step_s(chunks) + self._profile.host.around_step_s(len(chunks)) + self.stall_s
         self.stall_s, self.last_s = 0.0, duration_s
         return replace(output, duration_s=duration_s)
-
-    def close(self) -> None:
-        """Closes the backend."""
-        self._backend.close()
 
 
 class Answering:

@@ -5,7 +5,6 @@ import itertools
 import multiprocessing
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from llm_planner.core.config import PlannerConfig
@@ -68,6 +67,7 @@ def run_encounters(
             on_progress(f"encounter {num_met.value} of {num_trials}" if share else "loading the model", share)
         met = [future.result() for future in sets]
     trials = [trial for found in met for row in found.values() for trial in row]
+    asked = {trial.asking: trial.instruction for trial in reversed(trials) if trial.instruction}  # the first
     rows = [summary(condition, found) for found in met for condition in CONDITIONS]
     model = RobotLibrary().get(ROBOT)
     return {
@@ -89,7 +89,7 @@ def run_encounters(
         },
         "begins": [begins_of([draw_encounter(seed, kind, begin) for seed in seeds]) for begin in begins],
         "conditions": rows,
-        "trials": [asdict(trial) | {"use": trial.use.value if trial.use else None} for trial in trials],
+        "questions": asked,
     }
 
 

@@ -20,7 +20,6 @@ class Trial:
     """What happened in one encounter. Times in seconds from its start; None for never.
 
     Attributes:
-        begins_m: From the middle of what comes to the middle of the drone, at the start.
         least_gap_m: From the surface of what comes to the middle of the drone.
         nearest_s: When that was.
         instruction: What the drone asked.
@@ -31,17 +30,13 @@ class Trial:
         ended_s: When the robot had carried the whole answer out.
         flown_m: How far it flew by it.
         plan: What the planner answered.
-        end: How the planner ended the goal, if it did.
         reflexes: When each began, and why.
     """
 
     seed: int
     begin: str
-    begins_m: float
     planner: str
     asking: str
-    speed_m_per_s: float
-    bearing_deg: float
     errand: str
     collided_with: tuple[str, ...] = ()
     least_gap_m: float = math.inf
@@ -55,7 +50,6 @@ class Trial:
     ended_s: float | None = None
     flown_m: float = 0.0
     plan: str = ""
-    end: str = ""
     reflexes: list[tuple[float, str, str]] = field(default_factory=list)
 
     @property

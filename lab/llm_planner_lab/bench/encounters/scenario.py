@@ -59,8 +59,6 @@ class Encounter:
     begin: Begin
     errand: str
     comer: WorldObject
-    speed_m_per_s: float
-    bearing_deg: float
     begins_m: float
     ends_s: float
 
@@ -91,8 +89,6 @@ def draw_encounter(seed: int, kind: Kind = Kind.PERSON, begin: Begin = Begin.NEA
         begin=begin,
         errand=errand,
         comer=thing,
-        speed_m_per_s=speed,
-        bearing_deg=math.degrees(bearing),
         begins_m=math.hypot(x, y),
         ends_s=ends_s,
     )

@@ -118,11 +118,8 @@ class _Stage:
         self._trial = Trial(
             seed=encounter.seed,
             begin=encounter.begin.value,
-            begins_m=encounter.begins_m,
             planner=planner.value,
             asking=asking.value,
-            speed_m_per_s=encounter.speed_m_per_s,
-            bearing_deg=encounter.bearing_deg,
             errand=encounter.errand,
         )
         self._control = make_control(
@@ -196,7 +193,6 @@ class _Stage:
                     self._control.complete(self._goal_id, num_segments, is_partial=is_partial)
                     self._control.tick()
                 case Finished(result=result):
-                    self._trial.end = result.error_code.name
                     is_answered = self._trial.answered_s is not None
                     if not is_answered and result.error_code in _UNANSWERED and not self._trial.reflexes:
                         self._control.refuse(self._goal_id, f"the planner has no answer: {result.error_code.name}")

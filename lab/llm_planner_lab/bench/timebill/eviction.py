@@ -22,7 +22,7 @@ from rich.table import Table
 from llm_planner.checkpoints import build_prompt_encoder
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.interfaces import BackendInfo
-from llm_planner.core.request import PlanRequest, PlanResult
+from llm_planner.core.request import PlanRequest
 from llm_planner.core.step import SchedulerOutput
 from llm_planner.demo.goal_tests import is_achieved
 from llm_planner.engine.backend import TorchBackend
@@ -32,12 +32,12 @@ from llm_planner.scheduling.eviction import decide_eviction
 from llm_planner.scheduling.generation import Generation
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
-from llm_planner.serving.events import Finished
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.preparation import Prepared
 from llm_planner.serving.prompt_encoder import PromptEncoder
 from llm_planner_lab.bench.eviction_time import StepTime, time_steps
 from llm_planner_lab.bench.timebill.preparers import SparablePreparer
+from llm_planner_lab.simulation.serving import serve_all
 from llm_planner_lab.tasks.sample import FAMILY_NAMES, Difficulty, Task, sample
 
 LONG_SCENES = Difficulty(max_objects=200)
@@ -113,17 +113,7 @@ def score(model: Path, method: str, eviction_ratio: float, kind: str, tasks: Seq
         backend=backend, tokenizer=backend.tokenizer, library=library, style=encoder.style, markup=encoder.markup
     )
     loop = PlannerLoop(backend=backend, scheduler=scheduler, preparer=preparer, do_clients_report=False)
-    requests = [
-        PlanRequest(
-            request_id=str(index),
-            robot_id=str(index),
-            robot_model=task.robot,
-            instruction=task.instruction,
-            scene=task.scene,
-        )
-        for index, task in enumerate(tasks)
-    ]
-    results = _serve(loop, requests)
+    results = serve_all(loop, [task.request(str(index)) for index, task in enumerate(tasks)])
     loop.close()
     pairs = list(zip(tasks, results, strict=True))
     good = [not r.error_code and is_achieved(t, r.plan, library.get(t.robot))[0] for t, r in pairs]
@@ -138,17 +128,6 @@ def score(model: Path, method: str, eviction_ratio: float, kind: str, tasks: Seq
         num_tasks=len(tasks),
         mean_prompt_tokens=scheduler.num_prompt_tokens / len(tasks),
     )
-
-
-def _serve(loop: PlannerLoop, requests: Sequence[PlanRequest]) -> list[PlanResult]:
-    """Returns the result of each request, in order; all of them are served together, in virtual time."""
-    events = [event for request in requests for event in loop.submit(request, 0.0)]
-    now_s = 0.0
-    while (wakeup_s := loop.next_wakeup_s(now_s)) is not None:
-        events += loop.step(wakeup_s)
-        now_s = wakeup_s + 1e-3
-    results = {event.request_id: event.result for event in events if isinstance(event, Finished)}
-    return [results[request.request_id] for request in requests]
 
 
 def num_prompt_tokens(task: Task, encoder: PromptEncoder, library: RobotLibrary) -> int:

@@ -5,7 +5,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, stdev
 
 from scipy.stats import binomtest, t
@@ -55,12 +55,9 @@ class Job:
 
     def request(self, name: str, max_tokens: int, budget_s: float | None, overrun: OverrunStrategy) -> PlanRequest:
         """Returns the request for the whole plan within a budget, of a robot that asks for one plan after another."""
-        return PlanRequest(
-            request_id=name,
+        return replace(
+            self.task.request(name),
             robot_id="robot",
-            robot_model=self.task.robot,
-            instruction=self.task.instruction,
-            scene=self.task.scene,
             max_tokens=max_tokens,
             time_budget_s=budget_s,
             budget_scope=BudgetScope.WHOLE_PLAN,

@@ -9,10 +9,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pipeline_times import PipelineTimes
-from llm_planner.core.resources import share_dir
 from llm_planner.documents import DocumentError, json_of, read_yaml
 from llm_planner.robots.record import Record, require
 
+PIPELINES = Path(__file__).resolve().parents[3] / "profiles" / "pipelines"
 DEFAULT_PIPELINE = "llama2-13b-4x12gb-100mbps"
 
 
@@ -184,8 +184,7 @@ def find_pipeline(name: str) -> PipelineProfile:
     Raises:
         PlannerError: INVALID_CONFIG, naming the shipped ones.
     """
-    directory = share_dir() / "profiles" / "pipelines"
-    shipped = {path.stem: path for path in sorted(directory.glob("*.yaml"))}
+    shipped = {path.stem: path for path in sorted(PIPELINES.glob("*.yaml"))}
     path = shipped.get(name, Path(name))
     if not path.is_file():
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"no pipeline profile {name!r}; known are {', '.join(shipped)}")

@@ -14,7 +14,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest
 from llm_planner.engine.fingerprint import weights_fingerprint
 from llm_planner.planning.repetition import MAX_REPEATED_STEPS, MAX_REPETITION, MAX_REPETITION_SPOKEN
-from llm_planner_lab.training.evaluate import serve_all
+from llm_planner_lab.simulation.serving import serve_all
 from llm_planner_lab.training.length.prompts import Prompt
 
 _AT_ONCE = 128  # prompts between two writes

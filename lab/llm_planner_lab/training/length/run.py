@@ -2,14 +2,11 @@
 """Makes a length predictor from start to end: prompts, lengths, training, calibration, figures, baselines."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.engine.fingerprint import tokenizer_fingerprint, weights_fingerprint
@@ -17,6 +14,7 @@ from llm_planner.engine.length_config import HEAD_NAME, LengthConfig
 from llm_planner.engine.length_predictor import TorchLengthPredictor
 from llm_planner.prediction.calibration import GroupedCalibration, IntervalCalibration
 from llm_planner.robots.library import RobotLibrary
+from llm_planner_lab.progress import progress_bar
 from llm_planner_lab.training.length.boosting import HOW_TO_INSTALL, boosted_lengths, is_installed
 from llm_planner_lab.training.length.collect import collect_lengths
 from llm_planner_lab.training.length.data import Example, encode_examples
@@ -121,7 +119,8 @@ class LengthRun:
     def _examples(self) -> Parts:
         options = self._options
         parts = self._prompts()
-        with self._bar(f"lengths of {options.model.name}", len(parts.all)) as advance:
+        what = f"lengths of {options.model.name}"
+        with progress_bar(what, self._console) as on_progress:
             lengths = collect_lengths(
                 options.model,
                 parts.all,
@@ -129,7 +128,7 @@ class LengthRun:
                 max_tokens=options.max_tokens,
                 robot_models=options.robot_models,
                 threads=options.threads,
-                observe=advance,
+                observe=lambda done: on_progress(what, done / max(1, len(parts.all))),
             )
         encoded = [
             encode_examples(options.model, self._library, part, lengths)
@@ -153,9 +152,10 @@ class LengthRun:
     def _train(self, name: str, recipe: Recipe, objective: Objective, parts: Parts) -> tuple[LengthNetwork, int]:
         """Returns a trained network, and its steps."""
         trainer = LengthTrainer(recipe, objective, parts.train, self._options.work / f"{name}.pt")
-        with self._bar(f"training {name}", 1.0) as advance:
-            advance(trainer.progress)
-            network = trainer.run(lambda report: advance(report.progress))
+        what = f"training {name}"
+        with progress_bar(what, self._console) as on_progress:
+            on_progress(what, trainer.progress)
+            network = trainer.run(lambda report: on_progress(what, report.progress))
         return network.float(), trainer.step
 
     def _baselines(self, parts: Parts, steps: int) -> dict[str, Errors]:
@@ -214,13 +214,6 @@ class LengthRun:
         for name in _FILES:
             if (finished / name).is_file():
                 (self._options.output / name).write_bytes((finished / name).read_bytes())
-
-    @contextmanager
-    def _bar(self, title: str, total: float) -> Iterator[Callable[[float], None]]:
-        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=self._console) as progress:
-            task = progress.add_task(title, total=total)
-            yield lambda done: progress.update(task, completed=done)
 
 
 def _rounded(calibration: IntervalCalibration) -> tuple[float, ...]:

@@ -152,6 +152,7 @@ def test_the_bundled_model_answers_and_what_comes_of_it_is_written(tmp_path):
     assert [rows[name, "passes"]["collisions"] for name in ("in time", "late", "dead", "neither")] == [0, 0, 0, 2]
     out, page = write_report("encounters", document, tmp_path / "e.json", tmp_path / "e.md")
     assert json.loads(out.read_text())["setup"]["num_seeds"] == 2
+    assert set(document["questions"]) == {"passes", "comes from"}
     text = page.read_text()
     assert "| near | neither |  | 2 | 2 | 1 |" in text
     assert "were known (seeds below" in text

@@ -3,14 +3,11 @@ import pytest
 import yaml
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.resources import share_dir
-from llm_planner_lab.simulation.pipeline.profile import DEFAULT_PIPELINE, find_pipeline
-
-SHIPPED = share_dir() / "profiles" / "pipelines"
+from llm_planner_lab.simulation.pipeline.profile import DEFAULT_PIPELINE, PIPELINES, find_pipeline
 
 
 def document():
-    return yaml.safe_load((SHIPPED / f"{DEFAULT_PIPELINE}.yaml").read_text())
+    return yaml.safe_load((PIPELINES / f"{DEFAULT_PIPELINE}.yaml").read_text())
 
 
 def load(tmp_path, document):
@@ -19,7 +16,7 @@ def load(tmp_path, document):
     return find_pipeline(str(path))
 
 
-@pytest.mark.parametrize("name", sorted(path.stem for path in SHIPPED.glob("*.yaml")))
+@pytest.mark.parametrize("name", sorted(path.stem for path in PIPELINES.glob("*.yaml")))
 def test_shipped_profiles_load_under_their_file_name(name):
     assert find_pipeline(name).name == name
 

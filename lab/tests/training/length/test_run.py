@@ -16,7 +16,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.resources import share_dir
 from llm_planner.engine.length_config import load_length_config
-from llm_planner_lab.training.evaluate import serve_all
+from llm_planner_lab.simulation.serving import serve_all
 from llm_planner_lab.training.length import boosting, collect
 
 
