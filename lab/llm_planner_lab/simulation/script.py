@@ -21,7 +21,6 @@ from llm_planner.robots.library import RobotLibrary
 from llm_planner.serving.preparation import Session
 
 _PIECE = re.compile(r" ?_?[A-Za-z]{1,8}|\d{1,3}|_|[^\w\s]+|\s+")
-_TOKEN_ID = 1
 
 
 def split_tokens(text: str) -> list[str]:
