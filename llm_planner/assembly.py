@@ -39,7 +39,7 @@ from llm_planner.engine_profile import (
 )
 from llm_planner.language.prose import ProseUnit
 from llm_planner.planning.checks import instruction_checks
-from llm_planner.planning.failure_context import ReplanContext, replan_context
+from llm_planner.planning.failure_context import ReplanContext
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.prediction.execution_time import ProfiledTimes, check_fits
 from llm_planner.prediction.length import LengthPredictor
@@ -195,11 +195,6 @@ def _preparer(
     length_predictor: LengthPredictor | None = None,
 ) -> Preparer:
     """Returns what prepares plans and chats for a model."""
-    if config.chat_segments not in {unit.value for unit in ProseUnit}:
-        known = ", ".join(unit.value for unit in ProseUnit)
-        raise PlannerError(
-            ErrorCode.INVALID_CONFIG, f"chat_segments is {config.chat_segments!r}; it must be one of {known}"
-        )
     plans: Preparer = plan_preparer(config, backend, library, encoder)
     if length_predictor is not None:
         executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="length")
@@ -221,7 +216,7 @@ def plan_preparer(
         style=encoder.style,
         markup=encoder.markup,
         sampling=_sampling(config),
-        replan_context=replan_context(config.replan_context),
+        replan_context=ReplanContext(config.replan_context),
         min_confidence=0.0 if is_scripted else min_confidence(config),
         checks=None if is_scripted else partial(instruction_checks, is_copying=is_copying),
         trained_models=_trained(config),
@@ -368,7 +363,7 @@ def _openai(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prep
     refused = ""
     if config.length_predictor not in {"", OWN_PREDICTOR}:
         refused = "length_predictor: lengths are predicted from token ids"
-    elif replan_context(config.replan_context) is ReplanContext.FRESH:
+    elif ReplanContext(config.replan_context) is ReplanContext.FRESH:
         refused = "replan_context: 'fresh' has the model go on in the midst of an answer"
     if refused:
         backend.close()
