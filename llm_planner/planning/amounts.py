@@ -26,7 +26,7 @@ from llm_planner.planning.stated_amounts import (
     side_of,
     stated_amounts,
 )
-from llm_planner.planning.verdict import Verdict
+from llm_planner.planning.verdict import PlanCheck, Verdict
 from llm_planner.robots.effect import Translate, Turn
 from llm_planner.robots.model import RobotModel
 
@@ -157,7 +157,7 @@ class _Use:
 
 
 @dataclass(slots=True)
-class AmountCheck:
+class AmountCheck(PlanCheck):
     """Follows one plan call by call.
 
     Args:
@@ -167,7 +167,6 @@ class AmountCheck:
 
     model: RobotModel
     instruction: str
-    problem: str = field(default="", init=False)
     _stated: tuple[Quantity, ...] = field(init=False)
     _ranges: tuple[Range, ...] = field(init=False)
     _lengths_cm: set[float] = field(init=False)
@@ -481,7 +480,7 @@ class AmountCheck:
         return not is_only and not is_ordered and _FACT.search(before.lower()) is not None
 
 
-class ReplanAmountCheck:
+class ReplanAmountCheck(PlanCheck):
     """Bounds the motions of a plan that goes on after a failure: it may need other amounts, but no longer ones.
 
     Args:
@@ -499,10 +498,6 @@ class ReplanAmountCheck:
             if use.kind is QuantityKind.LENGTH and use.side and use.value > self._longest_cm:
                 self.problem = f"{_sentence(use)}: that is farther than it says"
                 return Verdict.CONTRADICTED
-        return Verdict.EXPLAINED
-
-    def finish(self) -> Verdict:
-        """Returns that nothing is missing."""
         return Verdict.EXPLAINED
 
     def restarted(self) -> "ReplanAmountCheck":
