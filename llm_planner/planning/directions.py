@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from llm_planner.core.skill import SkillCall
-from llm_planner.planning.limits import DEFAULT_LIMITS
+from llm_planner.planning.limits import MAX_CALLS
 from llm_planner.planning.quantities import NUMBER_WORDS
 from llm_planner.planning.verdict import PlanCheck, Verdict
 from llm_planner.robots.effect import Approach, GoTo, Land, Orient, Scan, TakeOff, Translate, Turn
@@ -321,7 +321,7 @@ class DirectionCheck(PlanCheck):
             text: The statement in MiniSpec, with the rounds of its loops.
         """
         num_rounds = math.prod(map(int, _ROUNDS.findall(text)))
-        for call in [*calls] * min(num_rounds, DEFAULT_LIMITS.max_calls):
+        for call in [*calls] * min(num_rounds, MAX_CALLS):
             moves, side = self._side(call)
             is_way_back = self._is_way_back(call, moves, side)
             is_nearer = moves and side in self._threats and not is_way_back
