@@ -183,7 +183,7 @@ class AmountCheck(PlanCheck):
         self._lengths_cm = {size for kind, size in self._units() if kind is QuantityKind.LENGTH} or {1.0}
         self._sides = {q: side_of(self.instruction, q) for q in self._stated}
 
-    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:  # noqa: ARG002 (the text has loops, too)
+    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement.
 
         Args:
@@ -492,7 +492,7 @@ class ReplanAmountCheck(PlanCheck):
         self._longest_cm = first.longest_cm
         self.problem = ""
 
-    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:  # noqa: ARG002 (the text has the units)
+    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
         """Returns how the plan stands with another statement."""
         for use in self._first.uses(text):
             if use.kind is QuantityKind.LENGTH and use.side and use.value > self._longest_cm:

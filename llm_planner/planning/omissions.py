@@ -66,7 +66,7 @@ class OmissionCheck(PlanCheck):
     scene: str
     _texts: list[str] = field(default_factory=list, init=False)
 
-    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:  # noqa: ARG002 (the text has conditions, too)
+    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
         """Notes another statement; what it leaves out may come later."""
         self._texts.append(text)
         return Verdict.EXPLAINED

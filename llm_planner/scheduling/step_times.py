@@ -227,7 +227,7 @@ class _LearnedTime:
     model: StepModel
     factor: float
 
-    def prefill_s(self, num_tokens: int, kv_len: int, chunk_tokens: int, co_batch: CoBatch = ALONE) -> float:  # noqa: ARG002
+    def prefill_s(self, num_tokens: int, kv_len: int, chunk_tokens: int, co_batch: CoBatch = ALONE) -> float:
         num_full, rest = divmod(num_tokens, chunk_tokens)
         num_seqs = co_batch.num_seqs + 1
         time_s = num_full * self.model.step_s(chunk_tokens, num_seqs)
@@ -236,7 +236,7 @@ class _LearnedTime:
     def decode_line(self, num_seqs: int) -> DecodeLine:
         return DecodeLine(self.factor * self.model.step_s(0, num_seqs), 0.0)
 
-    def evict_s(self, num_tokens: int) -> float:  # noqa: ARG002
+    def evict_s(self, num_tokens: int) -> float:
         return 0.0  # it knows no cache lengths, so nothing is evicted
 
     def restore_s(self, num_tokens: int) -> float:

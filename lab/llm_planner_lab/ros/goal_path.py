@@ -86,7 +86,7 @@ class CallLog:
         threading.setprofile(self._hook)
         sys.setprofile(self._hook)
 
-    def _hook(self, frame: FrameType, event: str, _: Any) -> None:  # noqa: ANN401 (as sys.setprofile has it)
+    def _hook(self, frame: FrameType, event: str, _: Any) -> None:
         if event not in ("call", "return"):
             return
         name = _name(frame.f_code)
@@ -103,7 +103,7 @@ class CallLog:
 
 
 @functools.cache
-def _name(code: Any) -> str | None:  # noqa: ANN401 (a code object)
+def _name(code: Any) -> str | None:
     """Returns the name of a function of the package; None for others, and for loops that Python runs as functions."""
     path = Path(code.co_filename)
     if not path.is_relative_to(PACKAGE) or code.co_name in ("<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>"):
@@ -155,11 +155,11 @@ class _Client:
         self._wait(handle.get_result_async())
         return bytes(handle.goal_id.uuid).hex()
 
-    def _on_feedback(self, message: Any) -> None:  # noqa: ANN401 (rclpy's)
+    def _on_feedback(self, message: Any) -> None:
         if not self._has_feedback.done():
             self._has_feedback.set_result(message)
 
-    def _wait(self, future: Future) -> Any:  # noqa: ANN401 (whatever comes)
+    def _wait(self, future: Future) -> Any:
         self._executor.spin_until_future_complete(future, TIMEOUT_S)
         if not future.done():
             raise TimeoutError(f"no answer within {TIMEOUT_S:g} s")

@@ -124,7 +124,7 @@ class _PieceTokenizer:
     def eos_token_ids(self) -> frozenset[int]:
         return frozenset()
 
-    def encode(self, text: str, *, allow_special: bool = False) -> list[int]:  # noqa: ARG002
+    def encode(self, text: str, *, allow_special: bool = False) -> list[int]:
         if text:
             raise PlannerError(ErrorCode.INVALID_CONFIG, "a scripted plan cannot go on from delivered segments")
         return []

@@ -13,7 +13,7 @@ class Fcfs:
     suspends = False
     streams = False
 
-    def rank(self, generation: GenerationView, now_s: float) -> Rank:  # noqa: ARG002
+    def rank(self, generation: GenerationView, now_s: float) -> Rank:
         """Returns the arrival."""
         return (generation.arrival_s, generation.order)
 
