@@ -331,7 +331,7 @@ def _softcap(values: Mapping[str, Any], field: str, family: str, default: float)
     return None if cap is None else float(cap)
 
 
-def _bounded(name: str, value: Any) -> int:  # noqa: ANN401 (of a file)
+def _bounded(name: str, value: Any) -> int:
     if not 1 <= (size := int(value)) <= _LARGEST[name]:
         raise ValueError(f"{name} must be from 1 to {_LARGEST[name]}")
     return size
@@ -413,5 +413,5 @@ def _rope(values: Mapping[str, Any], family: str, head_dim: int, path: Path) -> 
     return rope
 
 
-def _rope_type(parameters: Mapping[str, Any]) -> Any:  # noqa: ANN401 (of a file)
+def _rope_type(parameters: Mapping[str, Any]) -> Any:
     return parameters.get("rope_type") or parameters.get("type") or "default"

@@ -17,20 +17,20 @@ YAW_DIGITS = 9
 """Of degrees: a yaw comes out of a quaternion as it went in, without the rounding of sine and cosine."""
 
 
-def yaw_of(turn: Any) -> float:  # noqa: ANN401 (a message)
+def yaw_of(turn: Any) -> float:
     """Returns the yaw of a quaternion in radians."""
     x, y, z, w = turn.x, turn.y, turn.z, turn.w
     return math.atan2(2.0 * (w * z + x * y), w * w + x * x - y * y - z * z)
 
 
-def from_yaw(yaw_rad: float) -> Any:  # noqa: ANN401 (a message)
+def from_yaw(yaw_rad: float) -> Any:
     """Returns the quaternion of a turn to the left."""
     from geometry_msgs.msg import Quaternion
 
     return Quaternion(z=math.sin(yaw_rad / 2.0), w=math.cos(yaw_rad / 2.0))
 
 
-def from_pose(pose: Pose) -> Any:  # noqa: ANN401 (a message)
+def from_pose(pose: Pose) -> Any:
     """Returns the ``geometry_msgs/Pose`` of a pose."""
     from geometry_msgs.msg import Point
     from geometry_msgs.msg import Pose as StandardPose
@@ -40,7 +40,7 @@ def from_pose(pose: Pose) -> Any:  # noqa: ANN401 (a message)
     )
 
 
-def to_pose(message: Any, former: msgs.Pose) -> Pose:  # noqa: ANN401 (a message)
+def to_pose(message: Any, former: msgs.Pose) -> Pose:
     """Returns the pose in a ``geometry_msgs/Pose``, its position as it is; roll and pitch are left out.
 
     Args:
@@ -64,6 +64,6 @@ def from_former(pose: Pose) -> msgs.Pose:
     return msgs.Pose(x_m=pose.x_m, y_m=pose.y_m, z_m=pose.z_m, yaw_deg=pose.yaw_deg)
 
 
-def is_former(message: Any, former: msgs.Pose) -> bool:  # noqa: ANN401 (a message)
+def is_former(message: Any, former: msgs.Pose) -> bool:
     """Returns whether only the deprecated field was given a value."""
     return bool(former != msgs.Pose() and message == from_pose(Pose()))

@@ -131,7 +131,7 @@ class OpenAIBackend:
         """Limits of this backend."""
         return self._info
 
-    def load_prefix(self, prefix_id: str, token_ids: Seq[int], adapter: str | None = None) -> int:  # noqa: ARG002
+    def load_prefix(self, prefix_id: str, token_ids: Seq[int], adapter: str | None = None) -> int:
         """Returns 0: a server's prefix cache guarantees nothing. The first request of its kind fills it."""
         return 0
 
