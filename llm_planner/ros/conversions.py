@@ -102,7 +102,7 @@ def to_request(goal: PlanTask.Goal, goal_id: str, config: PlannerConfig | None =
         allowed_skills=frozenset(_to_skill_names(goal.allowed_skills)) or None,
         plan=goal.plan,
         plan_only=goal.plan_only,
-        start_pose=poses.to_pose(goal.robot_pose, goal.start_pose) if goal.has_start_pose else None,
+        start_pose=poses.to_pose(goal.robot_pose) if goal.has_start_pose else None,
         unsupported_skills=_to_skill_names(goal.unsupported_skills),
         takes_open_blocks=goal.takes_open_blocks,
         **({"max_tokens": goal.max_tokens} if goal.max_tokens else {}),
@@ -169,9 +169,9 @@ def to_goal(request: PlanRequest) -> PlanTask.Goal:
         unsupported_skills=list(request.unsupported_skills),
         takes_open_blocks=bool(request.takes_open_blocks),
     )
-    if (pose := request.start_pose) is not None:
+    if request.start_pose is not None:
         goal.has_start_pose = True
-        goal.robot_pose, goal.start_pose = poses.from_pose(pose), poses.from_former(pose)
+        goal.robot_pose = poses.from_pose(request.start_pose)
     return goal
 
 

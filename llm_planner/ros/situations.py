@@ -28,7 +28,7 @@ def from_situation(situation: Situation) -> msgs.Situation:
     pose = _checked(situation).pose
     message = msgs.Situation(scene=situation.scene, has_pose=pose is not None)
     if pose is not None:
-        message.robot_pose, message.pose = poses.from_pose(pose), poses.from_former(pose)
+        message.robot_pose = poses.from_pose(pose)
     return message
 
 
@@ -39,7 +39,7 @@ def to_situation(message: msgs.Situation) -> Situation:
         PlannerError: INVALID_ARGUMENT for a scene that is too long or holds control characters, INVALID_POSE for a pose
             that is not finite, or whose orientation is no unit quaternion.
     """
-    pose = poses.to_pose(message.robot_pose, message.pose) if message.has_pose else None
+    pose = poses.to_pose(message.robot_pose) if message.has_pose else None
     return _checked(Situation(scene=message.scene, pose=pose))
 
 

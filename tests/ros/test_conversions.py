@@ -205,7 +205,7 @@ def test_numbers_of_any_type_travel_as_they_are(number):
     )
     message = deserialize_message(serialize_message(conversions.from_report(failed)), msgs.SegmentReport)
     assert conversions.to_report(message) == failed
-    assert message.situation.pose.x_m == number
+    assert message.situation.robot_pose.position.x == number
 
 
 @pytest.mark.parametrize("is_so", [1, np.bool_(True)])
@@ -297,7 +297,6 @@ def test_only_the_marker_of_a_replan_says_that_it_is_one():
     [
         ({"scene": "x" * 70_000}, ErrorCode.INVALID_ARGUMENT),
         ({"scene": "\x1b[2J"}, ErrorCode.INVALID_ARGUMENT),
-        ({"has_pose": True, "pose": msgs.Pose(x_m=math.nan)}, ErrorCode.INVALID_POSE),
         ({"has_pose": True, "robot_pose": StandardPose(position=Point(z=math.inf))}, ErrorCode.INVALID_POSE),
         ({"has_pose": True, "robot_pose": lying(w=math.nan)}, ErrorCode.INVALID_POSE),
     ],

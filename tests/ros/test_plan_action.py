@@ -16,7 +16,7 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.core.segment import ReportStatus
 from llm_planner.ros import qos
 from llm_planner.ros.action_server import MAX_REFUSED, RCLError
-from llm_planner.ros.plan_action import OLD_POSE, OLD_SITUATION
+from llm_planner.ros.plan_action import OLD_SITUATION
 from llm_planner.srv import GetCapacity, GetSegments
 from tests.ros.hostile import DIGITS, TEXTS, messages
 from tests.ros.nodes import Spinner, wait_until
@@ -109,28 +109,15 @@ def test_a_report_with_a_number_of_400_digits_is_passed_over(planner, stranger, 
     assert planner.server.reports[-1].status is ReportStatus.SUCCEEDED  # the other one never got there
 
 
-@pytest.mark.parametrize(
-    ("fields", "warning"),
-    [
-        ({"value": text_value('{"scene": "cat_1"}')}, OLD_SITUATION),
-        (
-            {
-                "has_situation": True,
-                "situation": msgs.Situation(scene="cat_1", has_pose=True, pose=msgs.Pose(yaw_deg=90.0)),
-            },
-            OLD_POSE,
-        ),
-    ],
-)
-def test_the_old_form_of_a_situation_is_taken_with_one_warning(planner, stranger, handle, monkeypatch, fields, warning):
+def test_the_old_form_of_a_situation_is_taken_with_one_warning(planner, stranger, handle, monkeypatch):
     warnings = []
     logger = type(planner.node.get_logger())
     monkeypatch.setattr(logger, "warning", lambda _self, text, **options: warnings.append((text, options)))
-    stranger.reports.publish(make_report(handle.goal_id, **fields))
+    stranger.reports.publish(make_report(handle.goal_id, value=text_value('{"scene": "cat_1"}')))
     wait_until(lambda: planner.server.reports and planner.server.reports[-1].situation is not None)
     assert planner.server.reports[-1].situation.scene == "cat_1"
     wait_until(lambda: warnings)
-    assert warnings == [(warning, {"once": True})]
+    assert warnings == [(OLD_SITUATION, {"once": True})]
 
 
 def test_nothing_is_read_of_reports_on_goals_that_are_unknown_or_have_ended(planner, stranger, handle, monkeypatch):
