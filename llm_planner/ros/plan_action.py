@@ -37,10 +37,6 @@ from llm_planner.serving.server import PlanServer
 from llm_planner.srv import GetSegments
 
 FEEDBACK_PERIOD_S = 0.01
-OLD_SITUATION = (
-    "a robot reports its situation as JSON in SegmentReport.value; set has_situation and situation instead: the "
-    "old form is not read any more from version 0.3 on"
-)
 LOG_PERIOD_S = 1.0
 """Refusals are logged at most once in this time: any client can cause one."""
 
@@ -214,8 +210,6 @@ class PlanAction:
         except PlannerError as error:
             self._node.get_logger().warning(f"report ignored: {error}", throttle_duration_sec=LOG_PERIOD_S)
             return
-        if report.situation is not None and not message.has_situation:
-            self._node.get_logger().warning(OLD_SITUATION, once=True)
         self._book.note_life(report.request_id, self._clock.now_s(), heartbeat=False)
         if self.server is not None:
             self.server.report(report)
