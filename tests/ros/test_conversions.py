@@ -281,7 +281,7 @@ def test_a_situation_counts_only_with_a_failure():
 
 def test_only_the_marker_of_a_replan_says_that_it_is_one():
     marker = conversions.from_segment(make_replan(3), GOAL_ID)
-    assert (marker.is_replan, marker.text) == (True, "")  # robots of before 0.2 know it by its empty text
+    assert (marker.is_replan, marker.text) == (True, "")
     empty = msgs.Segment(goal_id=GOAL_ID, index=3)
     assert not conversions.to_segment(empty, GOAL_ID).is_replan
 
