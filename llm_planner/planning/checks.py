@@ -8,6 +8,7 @@ from llm_planner.planning.directions import DirectionCheck
 from llm_planner.planning.exclusions import ExclusionCheck
 from llm_planner.planning.names import NameCheck
 from llm_planner.planning.omissions import OmissionCheck
+from llm_planner.planning.orders import OrderCheck
 from llm_planner.planning.unasked import UnaskedCheck
 from llm_planner.planning.verdict import PlanCheck
 from llm_planner.robots.model import RobotModel
@@ -33,6 +34,7 @@ def instruction_checks(model: RobotModel, request: PlanRequest, *, is_copying: b
         return checks
     return [
         *checks,
+        OrderCheck(model, request.instruction),
         *([UnaskedCheck(model, request.instruction)] if is_copying else []),
         AmountCheck(model, request.instruction),
         AmbiguityCheck(model, request.instruction, request.scene),

@@ -40,7 +40,8 @@ _PREPOSITION = r"(?:to|in|into|on|onto|at|for|toward|with|by|over|from)"
 _RULED_OUT = re.compile(
     r"(?<!\bif )(?<!\bif it )(?<!\bif they )(?<!\bthere )(?<!\bor )"
     r"\b(?:not|never|except(?:ing)?(?: for)?|excluding|isnt|wasnt|instead of|rather than"
-    rf"|(?:dont|do not) mean|(?:any|every)thing but|all but|apart from) (?:{_PREPOSITION} )?{_ARTICLE} "
+    rf"|(?:dont|do not) mean|(?:any|every)(?:thing|one|body|where) but|all but|apart from)"
+    rf" (?:{_PREPOSITION} )?{_ARTICLE} "
     rf"|\b(?:except(?:ing)?(?: for)?|excluding|apart from) (?:any )?(?!{_ARTICLE} )"
 )
 _NOTHING = re.compile(r"\b(?:nothing|none|nobody|no one|no other)\b(?: \w+){0,6} $")
@@ -332,9 +333,13 @@ class ExclusionCheck(PlanCheck):
         if skill is not None and isinstance(skill.effect, Place) and name != call.arguments[0]:
             starts |= self._forbidden_to_put(" ".join(name_words(str(call.arguments[0]))))
         words = name_words(name)
-        for said in (
-            (words, [*words[:1], "one"], *self._short(name)) if len(words) > 1 else (words,)
-        ):  # "not the big one"
+        named: list[Sequence[str]] = [words]
+        if len(words) > 1:
+            of_the = [
+                part for word in words for part in ((word, "the") if word in ("with", "of", "in", "on") else (word,))
+            ]
+            named += [[*words[:1], "one"], of_the, *self._short(name)]  # "not the big one", "not the man with the hat"
+        for said in named:
             places = [place for place in range(len(self._words)) if self._words[place : place + len(said)] == said]
             if said and places and all(self._is_out(place, said, starts, is_moved=is_moved) for place in places):
                 return True

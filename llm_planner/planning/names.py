@@ -17,7 +17,7 @@ from llm_planner.planning.plurals import singular
 from llm_planner.planning.shown_scene import is_of_a_kind
 from llm_planner.planning.untrusted import ascii_letters, plain_scene
 from llm_planner.planning.verdict import PlanCheck, Verdict
-from llm_planner.robots.effect import Perceive, Say, Scan
+from llm_planner.robots.effect import Grasp, Perceive, Place, Push, Say, Scan
 from llm_planner.robots.model import ReturnType, RobotModel
 
 _VARIABLE = re.compile(r"_\d+")
@@ -51,6 +51,7 @@ class NameCheck(PlanCheck):
     _can_search: bool = field(init=False)
     _is_of_a_kind: bool = field(init=False)
     _looked_for: set[str] = field(default_factory=set, init=False)
+    _places: dict[str, str] = field(default_factory=dict, init=False)  # where the plan has put things
 
     def __post_init__(self) -> None:
         self._words = bare_words(self.instruction)
@@ -60,7 +61,7 @@ class NameCheck(PlanCheck):
         self._is_of_a_kind = not self.scene and is_of_a_kind(self.instruction, self.model)
         self._can_search = any(isinstance(skill.effect, Scan) for skill in self.model.skills.values())
 
-    def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:
+    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement."""
         for call in calls:
             skill = self.model.skill(call.name)
@@ -77,10 +78,22 @@ class NameCheck(PlanCheck):
             if len({*names}) < len(names):
                 self.problem = f"the plan brings {names[0]} to itself"
                 return Verdict.CONTRADICTED
+            if skill and isinstance(skill.effect, (Grasp, Push)):
+                self._places.pop(names[0], None)
+            if skill and isinstance(skill.effect, Place) and not text.startswith("?"):
+                if self._lies_on(names[-1], names[0]):
+                    self.problem = f"the plan puts {names[0]} on what lies on it"
+                    return Verdict.CONTRADICTED
+                self._places[names[0]] = names[-1]
             if self.says_only_what_is_asked and skill and isinstance(skill.effect, Say) and not self._is_said(call):
                 self.problem = f"what to say: {call.arguments[0]!r} is not in the instruction"
                 return Verdict.CONTRADICTED
         return Verdict.EXPLAINED
+
+    def _lies_on(self, name: str, other: str) -> bool:
+        """Whether the plan has put a thing on another one, if by way of others."""
+        below = self._places.get(name)
+        return below == other or (below is not None and self._lies_on(below, other))
 
     def _problem_of(self, name: str) -> str:
         """Returns why a name is none that a plan may have; empty if it may."""

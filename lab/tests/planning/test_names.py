@@ -32,6 +32,18 @@ def test_nothing_is_put_on_itself():
     assert problem("push the mug to the cup", "push(mug,cup);", robot="indy7") == ""
 
 
+def test_nothing_is_put_on_what_lies_on_it():
+    stack = "stack the mug, the bowl and the lid"
+    around = "pick(mug);place(mug,bowl);pick(bowl);place(bowl,lid);pick(lid);place(lid,mug);"
+    assert problem(stack, around, robot="indy7") == "the plan puts lid on what lies on it"
+    tower = "pick(bowl);place(bowl,lid);pick(mug);place(mug,bowl);"
+    assert problem(stack, tower, robot="indy7") == ""
+    taken_off = "pick(mug);place(mug,bowl);push(mug,left_area);pick(bowl);place(bowl,mug);"
+    assert problem(f"{stack} on the left", taken_off, robot="indy7") == ""
+    either = "?iv(lid){pick(mug);place(mug,bowl);}?iv(lid)==False{pick(bowl);place(bowl,mug);}"
+    assert problem(stack, either, robot="indy7") == ""
+
+
 def test_what_is_quoted_is_said_as_a_whole():
     instruction = 'say "enjoy the show, everybody" and land'
     assert "enjoy the show" in problem(instruction, "l('enjoy the show');ld();", says_only_what_is_asked=True)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether an instruction orders what a plan does: questions, reports, cases that are ruled out, numbers of times."""
+
+import pytest
+
+from llm_planner.language.parser import parse
+from llm_planner.language.printer import to_text
+from llm_planner.planning.gate import SafetyGate
+from llm_planner.planning.orders import OrderCheck
+from llm_planner.planning.verdict import Verdict
+from llm_planner.robots.library import RobotLibrary
+
+TELLO, INDY7 = RobotLibrary().get("tello"), RobotLibrary().get("indy7")
+
+
+def problem(instruction, plan, model=TELLO):
+    check, gate = OrderCheck(model, instruction), SafetyGate(model)
+    verdicts = [check.feed(gate.admit(statement), to_text(statement)) for statement in parse(plan)]
+    assert (Verdict.CONTRADICTED in verdicts) == bool(check.problem)
+    return check.problem
+
+
+@pytest.mark.parametrize(
+    ("said", "plan"),
+    [
+        ("have you come down yet?", "ld();"),
+        ("did you land", "ld();"),
+        ("Are you going to land or not?", "ld();"),
+        ("why did you turn round to the left?", "tu(90);"),
+        ("hey, how do I get you to land?", "ld();"),
+        ("what happens if you take off in here?", "tk();"),
+        ("when will you take off", "tk();"),
+        ("who told you to go up", "mu(50);"),
+        ("Has it taken off already?", "tk();"),
+        ("where did you go", "mf(100);"),
+    ],
+)
+def test_nothing_is_done_for_a_question_about_what_the_robot_does(said, plan):
+    assert problem(said, plan) == "that is a question, and no order"
+
+
+@pytest.mark.parametrize(
+    ("said", "plan"),
+    [
+        ("I never said go left", "ml(100);"),
+        ("We didn't ask you to land, thanks", "ld();"),
+        ("I told you not to take off", "tk();"),
+        ("nobody told you to land", "ld();"),
+        ("you landed in my soup", "ld();"),
+        ("you weren't supposed to turn", "tu(90);"),
+        ("you shouldn't have landed there", "ld();"),
+        ("you nearly hit the cat", "mb(100);"),
+        ("I'm not ready for you to take off", "tk();"),
+        ("get ready to take off", "tk();"),
+        ("pretend you fly 1 m forward", "mf(100);"),
+        ("I will tell you when to land", "ld();"),
+    ],
+)
+def test_nothing_is_done_for_a_report_a_denial_or_a_pretence(said, plan):
+    assert problem(said, plan) == "that tells of something, and orders nothing"
+
+
+@pytest.mark.parametrize(
+    ("said", "plan", "model"),
+    [
+        ("can you land?", "ld();", TELLO),
+        ("could you please land", "ld();", TELLO),
+        ("I told you to land", "ld();", TELLO),
+        ("I already told you that I want you to land", "ld();", TELLO),
+        ("you landed too far left, go right 1 m", "mr(100);", TELLO),
+        ("did you see the lamp? go there", "g(lamp);", TELLO),
+        ("have you landed yet? take off again", "tk();", TELLO),
+        ("why don't you land", "ld();", TELLO),
+        ("you need to land", "ld();", TELLO),
+        ("did you see the lamp", "->iv(lamp);", TELLO),
+        ("what happens if I wave?", "h();", TELLO),
+        ("have you got the lid? put it in the tray", "pick(lid);place(lid,tray);", INDY7),
+        ("should you see the lid, take it", "?iv(lid){pick(lid);}", INDY7),
+        ("the lid goes in the tray", "pick(lid);place(lid,tray);", INDY7),
+        ("he asked you to take the lid", "pick(lid);", INDY7),
+        ("I'll have the lid", "pick(lid);", INDY7),
+    ],
+)
+def test_what_orders_something_or_looks_only_is_done(said, plan, model):
+    assert problem(said, plan, model) == ""
+
+
+def test_what_must_not_be_done_in_a_case_is_not_done_in_that_case():
+    said = "fly 1 m forward, but not if the child is there"
+    wrong = "the instruction says when not to do that"
+    assert problem(said, "?iv(child){mf(100);}") == wrong
+    assert problem(said, "mf(100);") == wrong
+    assert problem(said, "_1=iv(child);?_1{mf(100);}") == wrong
+    assert problem(said, "?iv(child)==False{mf(100);}") == ""
+    assert problem(said, "_1=iv(child);?_1==False{mf(100);}") == ""
+    assert problem(said, "?iv(child){->False;}mf(100);") == ""
+    assert problem("fly 1 m forward if the child is not there", "?iv(child)==False{mf(100);}") == ""
+
+
+def test_the_same_where_a_block_comes_in_parts():
+    check = OrderCheck(TELLO, "fly 1 m forward, but never when the child is there")
+    calls = SafetyGate(TELLO).admit(parse("mf(100);")[0])
+    assert check.feed([], "?iv(child)==False{") is Verdict.EXPLAINED
+    assert check.feed(calls, "mf(100);") is Verdict.EXPLAINED
+    assert check.feed([], "}") is Verdict.EXPLAINED
+    assert check.feed(calls, "mf(100);") is Verdict.CONTRADICTED
+    again = check.restarted()
+    assert again.feed([], "?iv(child){") is Verdict.EXPLAINED
+    assert again.feed(calls, "mf(100);") is Verdict.CONTRADICTED
+
+
+def test_what_is_to_wait_until_somebody_has_gone_does_not_begin_at_once():
+    said = "take off when the visitors have left"
+    assert problem(said, "tk();") == "the instruction says to wait for something"
+    assert problem(said, "d(30);tk();") == ""
+    assert problem("after the lid has gone in the tray, take the pen", "pick(pen);", INDY7) == ""
+
+
+def test_nobody_is_no_name():
+    assert problem("if you don't see anybody fly 1 m up", "?iv(anybody)==False{mu(100);}") == (
+        "'anybody' is the name of no thing"
+    )
+
+
+def test_to_move_and_not_to_move_is_not_understood():
+    assert problem("fly 1 m up but don't move", "mu(100);") == "the instruction says to move, and not to"
+    assert problem("turn left but don't move", "tu(90);") == ""
+    assert problem("fly 1 m up, but don't move the lamp", "mu(100);") == ""
+    assert problem("stop there and don't move, in 9 s fly up 1 m", "h();d(9);mu(100);") == ""
+    assert problem("if you see a dog stay and don't move, else fly 1 m up", "?iv(dog)==False{mu(100);}") == ""
+
+
+def test_an_opposite_is_not_guessed():
+    assert problem("do the opposite of flying up 1 m", "mu(100);") == "what the opposite is, only a person can say"
+    assert problem("fly to the opposite side of the room", "mf(300);") == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "plan", "is_refused"),
+    [
+        ("open and close 30 times", "10{open();close();}", True),
+        ("open and close thirty times", "3{10{open();close();}}", False),
+        ("open and close 4 times", "3{open();close();}open();close();", False),
+        ("open and close four times, no, twice", "2{open();close();}", False),
+        ("open 3 times, close 6 times", "3{open();}6{close();}", False),
+    ],
+)
+def test_a_number_of_times_is_kept(said, plan, is_refused):
+    assert bool(problem(said, plan, INDY7)) == is_refused
