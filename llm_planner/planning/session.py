@@ -306,8 +306,13 @@ class PlanSession:
                 return self._failed(segments, _not_understood(check.problem))
         if self._can_hold and probability < self._min_confidence:
             plan = self._in_words("".join(self._sent[-self._num_written :]))
-            error = _not_understood(f"only {probability:.0%} sure that this is all: {plan}", _CONFIRM)
-            return Progress(tuple(segments), error, is_complete=True, candidates=("".join(s.text for s in held),))
+            doubt, rest = f"only {probability:.0%} sure that this is all", "".join(segment.text for segment in held)
+            if not rest:
+                error = _not_understood(f"{doubt}, and it has been sent: {plan}", "if something is missing, say that")
+                return Progress(tuple(segments), error, is_complete=True)
+            return Progress(
+                tuple(segments), _not_understood(f"{doubt}: {plan}", _CONFIRM), is_complete=True, candidates=(rest,)
+            )
         return Progress((*segments, *held), is_complete=True)
 
     def _doubt(self, part: Part) -> PlannerError:
