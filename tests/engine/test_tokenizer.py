@@ -72,6 +72,27 @@ def test_it_is_a_tokenizer(byte_level):
     assert byte_level.start_token_ids == ()
 
 
+TRUNCATION = {"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0}
+PADDING = {
+    "strategy": {"Fixed": 64},
+    "direction": "Left",
+    "pad_to_multiple_of": None,
+    "pad_id": 0,
+    "pad_type_id": 0,
+    "pad_token": "<pad>",
+}
+
+
+@pytest.mark.parametrize("changes", [{"truncation": TRUNCATION}, {"padding": PADDING}])
+@pytest.mark.parametrize("allow_special", [False, True])
+def test_a_text_is_neither_cut_nor_padded_as_training_data_was(tmp_path, changes, allow_special):
+    tokenizer = save(sentencepiece_tokenizer(), tmp_path, **changes)
+    plain = save(sentencepiece_tokenizer(), tmp_path)
+    text = "go mf(100); go mf(110);"
+    assert tokenizer.encode(text, allow_special=allow_special) == plain.encode(text, allow_special=allow_special)
+    assert tokenizer.start_token_ids == plain.start_token_ids == (1,)
+
+
 @given(
     text=st.text()
     | st.lists(st.sampled_from(["<s>", "</s>", "<|im_end|>", "<tool_call>", "mf(", " ", "\u00e9"])).map("".join)
