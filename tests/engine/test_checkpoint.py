@@ -115,6 +115,24 @@ def test_refused_broken_json(model_dir, name, text):
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
         ({"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4}}, "yarn"),
         ({"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.25}}, "partial_rotary_factor"),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "rope_scaling = {'rope_type': 'yarn', 'factor': 4.0}"),
+        ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "next to another rope_parameters"),
+        (
+            {
+                "rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4},
+                "rope_scaling": {"type": "linear", "factor": 2.0},
+            },
+            "next to another rope_parameters",
+        ),
+        (
+            {
+                "architectures": ["Gemma3ForCausalLM"],
+                "rope_parameters": {"full_attention": {"rope_theta": 1e6}},
+                "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+            },
+            "next to another rope_parameters",
+        ),
+        ({"is_causal": False}, "is_causal = False"),
         ({"rope_parameters": None, "rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type = 'dynamic'"),
         ({"architectures": ["Gemma3ForConditionalGeneration"]}, "architectures = ['Gemma3ForConditionalGeneration']"),
         ({"rope_parameters": {"rope_type": "longrope", "short_factor": [1.0] * 8, "rope_theta": 1e4}}, "longrope"),
@@ -251,6 +269,13 @@ def test_harmless_extra_weights_are_ignored(model_dir):
 def test_configuration_in_the_spelling_of_transformers_4(model_dir):
     expected = read_model_config(model_dir)
     edit_config(model_dir, rope_parameters=None, rope_theta=10000.0, dtype=None, torch_dtype="float32")
+    assert read_model_config(model_dir) == expected
+
+
+def test_rotary_embeddings_may_be_stated_in_both_spellings(model_dir):
+    edit_config(model_dir, rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4})
+    expected = read_model_config(model_dir)
+    edit_config(model_dir, rope_scaling={"type": "linear", "factor": 4})
     assert read_model_config(model_dir) == expected
 
 
