@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.engine import checkpoint
 from llm_planner.engine.backend import TorchBackend
 from llm_planner.engine.checkpoint import Checkpoint, expected_shapes
 from llm_planner.engine.model_config import read_model_config
@@ -263,6 +264,25 @@ def test_refused_tokenizer_of_another_model(model_dir, values, words):
 def test_harmless_extra_weights_are_ignored(model_dir):
     expected = generate(TorchBackend(model_dir, num_kv_blocks=16), sequence())
     edit_weights(model_dir, lambda w: w.update({"model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(8)}))
+    assert generate(TorchBackend(model_dir, num_kv_blocks=16), sequence()) == expected
+
+
+@pytest.mark.parametrize("rows", [1, 100, 4096])
+def test_refused_another_output_layer_than_the_embedding_that_it_is_said_to_be(model_dir, monkeypatch, rows):
+    monkeypatch.setattr(checkpoint, "_COMPARED_ROWS", rows)
+    edit_config(model_dir, tie_word_embeddings=True)
+    edit_weights(model_dir, lambda w: w.update({"lm_head.weight": w["model.embed_tokens.weight"].clone()}))
+    edit_weights(model_dir, lambda w: w["lm_head.weight"][-1, -1].add_(1))
+    assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, "lm_head.weight is not the embedding")
+    edit_weights(model_dir, lambda w: w.update({"lm_head.weight": w["lm_head.weight"][:-1].clone()}))
+    assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, "lm_head.weight is not the embedding")
+
+
+def test_a_tied_output_layer_may_stand_in_the_file_again(model_dir):
+    edit_config(model_dir, tie_word_embeddings=True)
+    edit_weights(model_dir, lambda w: w.pop("lm_head.weight"))
+    expected = generate(TorchBackend(model_dir, num_kv_blocks=16), sequence())
+    edit_weights(model_dir, lambda w: w.update({"lm_head.weight": w["model.embed_tokens.weight"].double()}))
     assert generate(TorchBackend(model_dir, num_kv_blocks=16), sequence()) == expected
 
 
