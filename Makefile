@@ -82,7 +82,7 @@ session:    ## type the recorded terminal session of docs/in_charge.md again, an
 session: setup-dev
 	@"$(BIN)/python" -m llm_planner_lab.session docs/in_charge.md $(ARGS)
 
-parameters: ## write docs/parameters.md again, from the settings in the code
+parameters: ## write docs/parameters.md and config/planner.yaml again, from the settings in the code
 parameters: setup
 	@"$(BIN)/python" scripts/parameters.py
 

@@ -34,7 +34,7 @@ class BuildInterfaces(build_py):
             f"-DCMAKE_PROJECT_INCLUDE={ROOT / 'cmake' / 'pip_ros_fixups.cmake'}",
         ]
         for command in (configure, ["cmake", "--build", str(build), "--target", "install"]):
-            subprocess.run(command, env=environment, check=True)  # noqa: S603 - our own words
+            subprocess.run(command, env=environment, check=True)
         self.distribution.data_files = _data_files(stage)
 
 

@@ -8,4 +8,4 @@ in another directory of the same name; extending the package path merges them wi
 from pkgutil import extend_path
 
 __path__ = extend_path(__path__, __name__)
-__version__ = "0.2.0"
+__version__ = "0.3.0"

@@ -5,7 +5,7 @@ import dataclasses
 import logging
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,7 @@ from llm_planner.engine_profile import (
 )
 from llm_planner.language.prose import ProseUnit
 from llm_planner.planning.checks import instruction_checks
-from llm_planner.planning.failure_context import ReplanContext, replan_context
+from llm_planner.planning.failure_context import ReplanContext
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.prediction.execution_time import ProfiledTimes, check_fits
 from llm_planner.prediction.length import LengthPredictor
@@ -138,10 +138,8 @@ def build_loop(
     adapters = {name: adapter for name in served if (adapter := library.get(name).adapter) is not None}
     require_adapters(config.backend, adapters)
     directories = tuple(dict.fromkeys(adapters.values()))
-    if config.backend == "torch":
-        backend, preparer = _torch(config, library, directories)
-    elif config.backend == "vllm":
-        backend, preparer = _vllm(config, library, directories)
+    if config.backend in _OPENERS:
+        backend, preparer = _engine(config, library, directories)
     elif config.backend == "fake":
         fake = FakeBackend(sleep=time.sleep)
         encoder = PromptEncoder(tokenizer=fake.tokenizer, style=PromptStyle.INSTRUCT)
@@ -195,11 +193,6 @@ def _preparer(
     length_predictor: LengthPredictor | None = None,
 ) -> Preparer:
     """Returns what prepares plans and chats for a model."""
-    if config.chat_segments not in {unit.value for unit in ProseUnit}:
-        known = ", ".join(unit.value for unit in ProseUnit)
-        raise PlannerError(
-            ErrorCode.INVALID_CONFIG, f"chat_segments is {config.chat_segments!r}; it must be one of {known}"
-        )
     plans: Preparer = plan_preparer(config, backend, library, encoder)
     if length_predictor is not None:
         executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="length")
@@ -221,7 +214,7 @@ def plan_preparer(
         style=encoder.style,
         markup=encoder.markup,
         sampling=_sampling(config),
-        replan_context=replan_context(config.replan_context),
+        replan_context=ReplanContext(config.replan_context),
         min_confidence=0.0 if is_scripted else min_confidence(config),
         checks=None if is_scripted else partial(instruction_checks, is_copying=is_copying),
         trained_models=_trained(config),
@@ -250,13 +243,13 @@ def _served(config: PlannerConfig, library: RobotLibrary, named: Collection[str]
     return served
 
 
-def _torch(config: PlannerConfig, library: RobotLibrary, adapters: Collection[str]) -> tuple[Backend, Preparer]:
-    backend = _open_torch(config, adapters)
+def _engine(config: PlannerConfig, library: RobotLibrary, adapters: tuple[str, ...]) -> tuple[Backend, Preparer]:
+    backend = _OPENERS[config.backend](config, adapters)
     encoder = prompt_encoder(planner_model(config), backend.tokenizer, backend.tokenizer.start_text)
     return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
 
 
-def _open_torch(config: PlannerConfig, adapters: Collection[str] = ()) -> "TorchBackend":
+def _open_torch(config: PlannerConfig, adapters: tuple[str, ...]) -> "TorchBackend":
     from llm_planner.engine.backend import TorchBackend
 
     engine = config.engine
@@ -274,17 +267,18 @@ def _open_torch(config: PlannerConfig, adapters: Collection[str] = ()) -> "Torch
     )
 
 
-def _vllm(config: PlannerConfig, library: RobotLibrary, adapters: tuple[str, ...]) -> tuple[Backend, Preparer]:
-    backend = _open_vllm(config, adapters)
-    encoder = prompt_encoder(planner_model(config), backend.tokenizer, backend.tokenizer.start_text)
-    return backend, _preparer(config, backend, library, encoder, build_length_predictor(config))
-
-
-def _open_vllm(config: PlannerConfig, adapters: tuple[str, ...] = ()) -> "VllmBackend":
+def _open_vllm(config: PlannerConfig, adapters: tuple[str, ...]) -> "VllmBackend":
     from llm_planner.backends.vllm.backend import open_backend
 
     require_pacer(config.engine.micro_batches)  # before the model is loaded
     return open_backend(vllm_settings(config, adapters))
+
+
+_OPENERS: Mapping[str, Callable[[PlannerConfig, tuple[str, ...]], "TorchBackend | VllmBackend"]] = {
+    "torch": _open_torch,
+    "vllm": _open_vllm,
+}
+"""What runs in this process, and takes the directories of adapters."""
 
 
 def vllm_settings(config: PlannerConfig, adapters: tuple[str, ...] = ()) -> "EngineSettings":
@@ -323,13 +317,12 @@ def build_engine(config: PlannerConfig) -> Backend:
         PlannerError: INVALID_CONFIG for a backend that is no engine in this process; a 5xx code if it cannot start.
     """
     config = replica_config(config, 0)
-    if config.backend == "vllm":
-        return _open_vllm(config)
-    if config.backend != "torch":
+    if config.backend not in _OPENERS:
+        known = " or ".join(_OPENERS)
         raise PlannerError(
-            ErrorCode.INVALID_CONFIG, f"backend {config.backend} cannot be measured step by step; take torch or vllm"
+            ErrorCode.INVALID_CONFIG, f"backend {config.backend} cannot be measured step by step; take {known}"
         )
-    return _open_torch(config)
+    return _OPENERS[config.backend](config, ())
 
 
 def torch_threads(config: PlannerConfig) -> int:
@@ -368,7 +361,7 @@ def _openai(config: PlannerConfig, library: RobotLibrary) -> tuple[Backend, Prep
     refused = ""
     if config.length_predictor not in {"", OWN_PREDICTOR}:
         refused = "length_predictor: lengths are predicted from token ids"
-    elif replan_context(config.replan_context) is ReplanContext.FRESH:
+    elif ReplanContext(config.replan_context) is ReplanContext.FRESH:
         refused = "replan_context: 'fresh' has the model go on in the midst of an answer"
     if refused:
         backend.close()

@@ -65,7 +65,7 @@ def _validated(cls: type[T], values: dict[str, Any], path: Path | None) -> T:
     return _to_dataclass(cls, validated.model_dump())
 
 
-def _in_words(problem: "ErrorDetails", cls: Any) -> str:  # noqa: ANN401 (a configuration's class)
+def _in_words(problem: "ErrorDetails", cls: Any) -> str:
     """Returns what is wrong with a value, and what to write instead."""
     match problem["type"]:
         case "extra_forbidden":
@@ -102,7 +102,7 @@ def plain_parameters(path: Path) -> dict[str, Any]:
     """
     parameters: dict[str, Any] = {}
 
-    def walk(values: Mapping[str, Any], section: Any, prefix: str = "") -> None:  # noqa: ANN401 (a configuration)
+    def walk(values: Mapping[str, Any], section: Any, prefix: str = "") -> None:
         for name, value in values.items():
             if isinstance(value, dict):
                 walk(value, getattr(section, name), f"{prefix}{name}.")

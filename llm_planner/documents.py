@@ -24,7 +24,7 @@ class _Loader(yaml.SafeLoader):
 
     num_nodes = 0
 
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:  # noqa: ANN401 (PyYAML)
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         self.num_nodes += 1
         if self.num_nodes > MAX_NODES:
             raise ValueError(f"it has more than {MAX_NODES} nodes")
@@ -55,7 +55,7 @@ def read_text(path: Path, max_bytes: int = MAX_FILE_BYTES) -> str:
         raise DocumentError(f"is no text in UTF-8: {error}") from error
 
 
-def read_yaml(path: Path, max_bytes: int = MAX_FILE_BYTES) -> Any:  # noqa: ANN401 (what a document holds)
+def read_yaml(path: Path, max_bytes: int = MAX_FILE_BYTES) -> Any:
     """Returns what a YAML file says.
 
     Raises:
@@ -64,7 +64,7 @@ def read_yaml(path: Path, max_bytes: int = MAX_FILE_BYTES) -> Any:  # noqa: ANN4
     return parse_yaml(read_text(path, max_bytes))
 
 
-def parse_yaml(text: str) -> Any:  # noqa: ANN401 (what a document holds)
+def parse_yaml(text: str) -> Any:
     """Returns what a YAML text says; None if it says nothing.
 
     Raises:
@@ -98,7 +98,7 @@ def json_of(document: object) -> str:
         raise DocumentError(f"holds what JSON cannot: {error}") from error
 
 
-def read_json(path: Path, max_bytes: int = MAX_FILE_BYTES) -> Any:  # noqa: ANN401 (what a document holds)
+def read_json(path: Path, max_bytes: int = MAX_FILE_BYTES) -> Any:
     """Returns what a JSON file says; numbers are finite.
 
     Raises:
@@ -107,7 +107,7 @@ def read_json(path: Path, max_bytes: int = MAX_FILE_BYTES) -> Any:  # noqa: ANN4
     return parse_json(read_text(path, max_bytes))
 
 
-def parse_json(text: str | bytes) -> Any:  # noqa: ANN401 (what a document holds)
+def parse_json(text: str | bytes) -> Any:
     """Returns what a JSON text says; numbers are finite.
 
     Raises:

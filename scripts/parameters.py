@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/parameters.md, the parameters of all nodes, from the settings in the code: `make parameters`."""
+"""Writes docs/parameters.md and config/planner.yaml from the settings in the code: `make parameters`.
+
+The page has the parameters of all nodes; the file is an example, with the planner's defaults.
+"""
 
 import json
-from collections.abc import Sequence
-from dataclasses import Field
+from collections.abc import Iterator, Sequence
+from dataclasses import Field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from llm_planner.core.config import NodeSettings, PlannerConfig
 from llm_planner.ros.body import BodySettings
@@ -15,7 +20,18 @@ from llm_planner.ros.recorder_node import RecorderSettings
 from llm_planner.ros.robot_node import RobotSettings
 from llm_planner.ros.world_node import WorldSettings
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "parameters.md"
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "parameters.md"
+EXAMPLE = ROOT / "config" / "planner.yaml"
+EXAMPLE_BEGINS = """\
+# The planner node's parameters with their defaults. Change what you need and pass the file:
+#   ros2 launch llm_planner edge_server.launch.py config:=my_planner.yaml
+#   llm-planner up --config my_planner.yaml       (or --ros-args --params-file my_planner.yaml)
+# Each parameter's range: docs/parameters.md. They are read when the node is configured.
+# Written by `make parameters` from the settings in the code.
+/**:
+  ros__parameters:
+"""
 INTRODUCTION = """\
 # Parameters
 
@@ -76,5 +92,33 @@ def _row(name: str, field: "Field[Any]") -> str:
     return f"| `{name}` | `{json.dumps(default)}` | {limits or '-'} | {field.metadata['description']} |"
 
 
+def example() -> str:
+    """Returns the example of a parameter file."""
+    lines = [line for cls in (NodeSettings, PlannerConfig) for line in _lines(cls, "    ")]
+    return EXAMPLE_BEGINS + "\n".join([*lines, ""])
+
+
+def _lines(cls: Any, indent: str) -> Iterator[str]:
+    for field in fields(cls):
+        if is_dataclass(field.type):
+            yield f"{indent}{field.name}:"
+            yield from _lines(field.type, f"{indent}  ")
+        else:
+            yield f"{indent}{field.name}: {_in_yaml(field.default)}  # {_comment(field)}"
+
+
+def _comment(field: "Field[Any]") -> str:
+    """Returns what a setting means; with the names that it may have, unless the description has them all."""
+    description, names = field.metadata["description"], field.metadata["one_of"]
+    return description if all(name in description for name in names) else f"{description} One of {', '.join(names)}."
+
+
+def _in_yaml(default: object) -> str:
+    if isinstance(default, tuple):  # ROS has no empty list
+        return json.dumps(list(default) or [""])
+    return yaml.safe_dump(default).partition("\n")[0]
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    EXAMPLE.write_text(example(), encoding="utf-8")

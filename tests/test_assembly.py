@@ -32,12 +32,7 @@ def test_no_file_gives_the_defaults():
 
 
 def test_the_shipped_parameter_file_is_valid_and_holds_the_defaults():
-    path = share_dir() / "config" / "planner.yaml"
-    assert load_config(path) == PlannerConfig()
-    text = path.read_text(encoding="utf-8")
-    for cls in (PlannerConfig, SchedulerConfig, EngineConfig):
-        for field in dataclasses.fields(cls):
-            assert f"{field.name}:" in text, f"{path.name} lacks {field.name}"
+    assert load_config(share_dir() / "config" / "planner.yaml") == PlannerConfig()
 
 
 def test_names_that_a_setting_may_have_are_those_of_the_code():

@@ -12,7 +12,7 @@ def commit() -> str:
     try:
         commands: Iterable[list[str]] = (["rev-parse", "--short", "HEAD"], ["status", "--porcelain", "-uno"])
         revision, changes = (
-            subprocess.run(["git", *c], cwd=share_dir(), capture_output=True, text=True, check=True, timeout=10).stdout  # noqa: S603, S607
+            subprocess.run(["git", *c], cwd=share_dir(), capture_output=True, text=True, check=True, timeout=10).stdout
             for c in commands
         )
     except (OSError, subprocess.SubprocessError):

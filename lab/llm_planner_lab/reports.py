@@ -54,7 +54,7 @@ def _timely_facts(document: Document) -> dict[str, Any]:
     return {"commits": sorted({run["commit"] for run in runs})}
 
 
-def _live_facts(document: Any) -> dict[str, Any]:  # noqa: ANN401 (a list of documents)
+def _live_facts(document: Any) -> dict[str, Any]:
     """Returns what the template shows besides the runs.
 
     For each run the default policy's metrics, and name and metrics of the best other one; the default policy; and the

@@ -67,7 +67,7 @@ class Terminal:
         self._descriptor, inside = os.openpty()
         termios.tcsetwinsize(self._descriptor, (ROWS, COLUMNS))
         command = ["setsid", "--ctty", "bash", "--norc", "--noprofile"]
-        self._shell = subprocess.Popen(  # noqa: S603
+        self._shell = subprocess.Popen(
             command, stdin=inside, stdout=inside, stderr=inside, cwd=directory, env=dict(environment)
         )
         os.close(inside)

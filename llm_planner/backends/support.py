@@ -46,7 +46,7 @@ class Limit:
         answer = REFUSED if self.is_refused(self.example, None) else WORKS
         return answer if self.warned is None else f"{WARNING} at `{self.warned}`, else {answer}"
 
-    def is_refused(self, value: Any, default: Any) -> bool:  # noqa: ANN401 (of a setting)
+    def is_refused(self, value: Any, default: Any) -> bool:
         """Returns whether a backend without it refuses a value."""
         if self.is_meant is not None:
             return self.is_meant(value)
@@ -57,7 +57,7 @@ def _is_memory_safe(policy: str) -> bool:
     return isinstance(make_policy(policy), MemorySafe)
 
 
-def _only(backend: str, instead: str, example: Any, **more: Any) -> Limit:  # noqa: ANN401 (of a setting)
+def _only(backend: str, instead: str, example: Any, **more: Any) -> Limit:
     return Limit(without={name: instead for name in BACKENDS if name != backend}, example=example, **more)
 
 
@@ -208,7 +208,7 @@ def _title(name: str) -> str:
     return f"`{name}`" + (", the memory-safe ones" if name == "scheduler.policy" else "")
 
 
-def _value(config: PlannerConfig, name: str) -> Any:  # noqa: ANN401 (of a setting)
+def _value(config: PlannerConfig, name: str) -> Any:
     value: Any = config
     for part in name.split("."):
         value = getattr(value, part)

@@ -72,7 +72,7 @@ def run(
             message = f"there is no command {command.arguments[0]}; correct `vllm` in {file}, see docs/cluster.md"
             raise PlannerError(ErrorCode.INVALID_CONFIG, message)
     for command in commands[:-1]:
-        if subprocess.run(command.arguments, env=_environment(command), check=False).returncode:  # noqa: S603 (no shell)
+        if subprocess.run(command.arguments, env=_environment(command), check=False).returncode:
             raise PlannerError(ErrorCode.ENGINE_FAILED, f"this failed: {command}; see what it says above")
     last = commands[-1]
     os.execvpe(last.arguments[0], last.arguments, _environment(last))  # noqa: S606 (signals go straight to it)
@@ -120,7 +120,7 @@ def _run_once(config: Path, node: int) -> Iterator["subprocess.Popen[bytes]"]:
     """Runs the worker of one engine in a process of its own: vLLM starts anew with every head."""
     program = [sys.executable, "-c", "from llm_planner.cli.main import main; main()", "cluster", "worker", "--once"]
     command = ends_with_parent([*program, "--config", str(config), "--node", str(node)], signal.SIGKILL)
-    process = subprocess.Popen(command)  # noqa: S603 (no shell)
+    process = subprocess.Popen(command)
     try:
         yield process
     finally:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from llm_planner.cli.options import JsonOption
-from llm_planner.cli.output import console, plain, print_json
+from llm_planner.cli.output import console, print_json
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.doctor import machine, model_check, network
 from llm_planner.doctor.finding import Check, Finding, Level, examine
@@ -46,8 +46,7 @@ def doctor(
     checks = _checks(model, "load" if load else "auto", robot or [], port or [DASHBOARD_PORT], timeout)
     if as_json:
         findings = examine(checks, timeout, clock)
-        shown = [{**plain(finding), "mend": finding.fix} for finding in findings]  # the name of "fix" before 0.3
-        print_json({"findings": shown, "is_well": _is_well(findings), "took_s": clock.now_s() - began_s})
+        print_json({"findings": findings, "is_well": _is_well(findings), "took_s": clock.now_s() - began_s})
     else:
         with console.status("looking"):
             findings = examine(checks, timeout, clock)

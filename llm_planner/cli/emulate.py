@@ -121,7 +121,7 @@ def run(
         return
     command = [str(python), same_host.__file__, address, str(script), *context.args]
     try:
-        done = subprocess.run(command, check=False)  # noqa: S603 (a program that the user has named)
+        done = subprocess.run(command, check=False)
     except OSError as error:
         raise PlannerError(ErrorCode.INVALID_FILE, f"--python: {python} cannot be run: {error.strerror}") from error
     raise typer.Exit(done.returncode)

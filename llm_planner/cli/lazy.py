@@ -30,7 +30,7 @@ class LazyCommand(TyperCommand):
         super().__init__(name, help=summary)
         self._target = target
 
-    def load(self) -> Any:  # noqa: ANN401 (a command of the click within typer)
+    def load(self) -> Any:
         """Imports the command and returns it."""
         module, _, name = self._target.partition(":")
         target = getattr(importlib.import_module(f"{self.package}.{module}"), name)
@@ -44,12 +44,12 @@ class LazyCommand(TyperCommand):
         show_flags_without_type(command)
         return command
 
-    def make_context(self, *arguments: Any, **fields: Any) -> Any:  # noqa: ANN401 (as above)
+    def make_context(self, *arguments: Any, **fields: Any) -> Any:
         """Returns the context of the command itself."""
         return self.load().make_context(*arguments, **fields)
 
 
-def show_flags_without_type(command: Any) -> None:  # noqa: ANN401 (as above)
+def show_flags_without_type(command: Any) -> None:
     """Lets the help of a command, and of those below it, show ``--json`` rather than ``--json <bool>``."""
     params = command.get_params
     command.get_params = lambda ctx: _without_flag_types(params(ctx))
@@ -70,7 +70,7 @@ class MissingCommand(TyperCommand):
     def __init__(self, name: str) -> None:
         super().__init__(name, hidden=True)
 
-    def make_context(self, *_: Any, **__: Any) -> NoReturn:  # noqa: ANN401 (as LazyCommand)
+    def make_context(self, *_: Any, **__: Any) -> NoReturn:
         """Ends the program with exit status 2."""
         print(
             f"llm-planner {self.name} belongs to the laboratory, which is not installed: "
@@ -95,11 +95,11 @@ def lazy_group(commands: Iterable[TyperCommand]) -> type[TyperGroup]:
     """Returns the class of a group (``typer.Typer(cls=...)``) that shows these commands before its own."""
 
     class LazyGroup(TyperGroup):
-        def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 (typer's)
+        def __init__(self, **attributes: Any) -> None:
             super().__init__(**attributes)
             self.commands = {**{str(command.name): command for command in commands}, **self.commands}
 
-        def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 (as above)
+        def get_params(self, ctx: Any) -> list[Any]:
             return _without_flag_types(super().get_params(ctx))
 
     return LazyGroup

@@ -74,7 +74,7 @@ def print_json(value: object) -> None:
     print(json.dumps(plain(value), ensure_ascii=False))
 
 
-def plain(value: Any) -> Any:  # noqa: ANN401 (JSON)
+def plain(value: Any) -> Any:
     """Returns dataclasses, enums and tuples as what JSON knows; a number that JSON lacks becomes null."""
     if isinstance(value, Enum):
         return int(value) if isinstance(value, ErrorCode) else value.name

@@ -23,7 +23,7 @@ from llm_planner.robots.model import Argument, RobotModel, Skill
 class _ShowsByDefault(TyperGroup):
     """``robots``, ``robots list`` and ``robots NAME`` show; what else is no command is a name."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 (typer's own)
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args[:1] == ["list"]:
             args = ["show", *args[1:]]
         elif not args or (args[0] not in self.commands and args[0] != "--help"):

@@ -15,7 +15,7 @@ def setting(  # the return type is Any because a dataclass field stands in for a
     minimum: float | None = None,
     maximum: float | None = None,
     one_of: tuple[str, ...] = (),
-) -> Any:  # noqa: ANN401
+) -> Any:
     """Returns a dataclass field with a default, a description, and an inclusive range or the names that it may have."""
     limits = {"minimum": minimum, "maximum": maximum, "one_of": one_of}
     return field(default=default, metadata={"description": description, **limits})

@@ -13,7 +13,7 @@ def has_extra(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
 
-def load_extra(module: str, extra: str) -> Any:  # noqa: ANN401 (any module)
+def load_extra(module: str, extra: str) -> Any:
     """Imports and returns a module of an optional package.
 
     Args:

@@ -24,7 +24,7 @@ def has_control_characters(text: str) -> bool:
     return _CONTROL.search(text) is not None
 
 
-def parse_json(text: str) -> Any:  # noqa: ANN401 (JSON)
+def parse_json(text: str) -> Any:
     """Returns what a JSON text says; a number that is not finite, or needs more than 64 bits, becomes None.
 
     Raises:

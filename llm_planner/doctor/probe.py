@@ -31,7 +31,7 @@ def probe(module: str, *arguments: str, timeout_s: float) -> Answer:
     """Returns what a probe said; it is killed after ``timeout_s``, and its children end with it."""
     environment = {"FASTDDS_BUILTIN_TRANSPORTS": "UDPv4"} | os.environ
     try:
-        done = subprocess.run(  # noqa: S603 -- our own modules, no shell
+        done = subprocess.run(
             [sys.executable, "-m", module, *arguments],
             env=environment,
             capture_output=True,

@@ -214,7 +214,7 @@ def _is_target(product: str, target: str) -> bool:
     return f".{product}".endswith(f".{target}")
 
 
-def _is_neutral(name: str, value: Any) -> bool:  # noqa: ANN401 (of a file)
+def _is_neutral(name: str, value: Any) -> bool:
     if name in _NEUTRAL:
         return value in _NEUTRAL[name]
     return name in _READ | _WITHOUT_EFFECT or value is None or value is False or value in ("", [], {})

@@ -332,7 +332,7 @@ def _softcap(values: Mapping[str, Any], field: str, family: str, default: float)
     return None if cap is None else float(cap)
 
 
-def _bounded(name: str, value: Any) -> int:  # noqa: ANN401 (of a file)
+def _bounded(name: str, value: Any) -> int:
     if not 1 <= (size := int(value)) <= _LARGEST[name]:
         raise ValueError(f"{name} must be from 1 to {_LARGEST[name]}")
     return size
@@ -417,6 +417,7 @@ def _rope(values: Mapping[str, Any], family: str, head_dim: int, path: Path) -> 
     return rope
 
 
+<<<<<<< HEAD
 def _says_the_same(scaling: Mapping[str, Any], parameters: Mapping[str, Any]) -> bool:
     """Returns whether ``rope_scaling`` says nothing that ``rope_parameters`` does not say as well."""
     said = {name: value for name, value in scaling.items() if name not in {"rope_type", "type"}}
@@ -425,4 +426,7 @@ def _says_the_same(scaling: Mapping[str, Any], parameters: Mapping[str, Any]) ->
 
 
 def _rope_type(parameters: Mapping[str, Any]) -> Any:  # noqa: ANN401 (of a file)
+=======
+def _rope_type(parameters: Mapping[str, Any]) -> Any:
+>>>>>>> main
     return parameters.get("rope_type") or parameters.get("type") or "default"

@@ -337,7 +337,7 @@ def _span(span: RowSpan) -> list[Any]:
     return [span.number, span.robot_id, span.kind.value, round(span.start_s, 3), end_s, span.label, *flags]
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 (JSON)
+def _plain(value: Any) -> Any:
     """Returns a value with its numbers shortened; those that JSON lacks become null."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}

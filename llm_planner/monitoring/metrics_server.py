@@ -44,21 +44,21 @@ class MetricsServer(ThreadingWSGIServer):
         self._thread = threading.Thread(target=self.serve_forever, name="metrics", daemon=True)
         self._thread.start()
 
-    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 (socketserver)
+    def process_request(self, request: Any, client_address: Any) -> None:
         """Gives a connection a thread, or closes it if there are too many."""
         if self._places.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
             self.shutdown_request(request)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 (socketserver)
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Serves a connection."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._places.release()
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 (socketserver)
+    def handle_error(self, request: Any, client_address: Any) -> None:
         """Does nothing: a client that goes away, or takes too long, is its own affair."""
 
     def close(self) -> None:

@@ -19,7 +19,6 @@ class RobotTimes:
     waiting_s: float = 0.0
     suspension_s: float = 0.0
     generation_s: float = 0.0
-    num_reflexes: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,6 +97,6 @@ def _times(spans: tuple[RowSpan, ...]) -> dict[str, RobotTimes]:
                 robot.suspension_s += length_s
             case RowKind.GENERATION:
                 robot.generation_s += length_s
-            case RowKind.REFLEX:
-                robot.num_reflexes += 1
+            case RowKind.REFLEX:  # is drawn only
+                pass
     return robots

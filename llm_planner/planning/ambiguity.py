@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.names import acted_on
 from llm_planner.planning.shown_scene import ambiguous_things
-from llm_planner.planning.verdict import Verdict
+from llm_planner.planning.verdict import PlanCheck, Verdict
 from llm_planner.robots.model import RobotModel
 
 
 @dataclass(slots=True)
-class AmbiguityCheck:
+class AmbiguityCheck(PlanCheck):
     """Follows one plan call by call.
 
     Args:
@@ -24,7 +24,6 @@ class AmbiguityCheck:
     model: RobotModel
     instruction: str
     scene: str
-    problem: str = field(default="", init=False)
     _rivals: Mapping[str, frozenset[str]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -39,10 +38,6 @@ class AmbiguityCheck:
         meant = sorted({guessed, *self._rivals[guessed]})
         self.problem = f"{' or '.join(meant)} may be meant"
         return Verdict.CONTRADICTED
-
-    def finish(self) -> Verdict:
-        """Returns how the whole plan stands."""
-        return Verdict.EXPLAINED
 
     def restarted(self) -> "AmbiguityCheck":
         """Returns the check of a replan: what is meant is still not said."""

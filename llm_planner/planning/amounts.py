@@ -26,7 +26,7 @@ from llm_planner.planning.stated_amounts import (
     side_of,
     stated_amounts,
 )
-from llm_planner.planning.verdict import Verdict
+from llm_planner.planning.verdict import PlanCheck, Verdict
 from llm_planner.robots.effect import Translate, Turn
 from llm_planner.robots.model import RobotModel
 
@@ -157,7 +157,7 @@ class _Use:
 
 
 @dataclass(slots=True)
-class AmountCheck:
+class AmountCheck(PlanCheck):
     """Follows one plan call by call.
 
     Args:
@@ -167,7 +167,6 @@ class AmountCheck:
 
     model: RobotModel
     instruction: str
-    problem: str = field(default="", init=False)
     _stated: tuple[Quantity, ...] = field(init=False)
     _ranges: tuple[Range, ...] = field(init=False)
     _lengths_cm: set[float] = field(init=False)
@@ -184,7 +183,7 @@ class AmountCheck:
         self._lengths_cm = {size for kind, size in self._units() if kind is QuantityKind.LENGTH} or {1.0}
         self._sides = {q: side_of(self.instruction, q) for q in self._stated}
 
-    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:  # noqa: ARG002 (the text has loops, too)
+    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement.
 
         Args:
@@ -481,7 +480,7 @@ class AmountCheck:
         return not is_only and not is_ordered and _FACT.search(before.lower()) is not None
 
 
-class ReplanAmountCheck:
+class ReplanAmountCheck(PlanCheck):
     """Bounds the motions of a plan that goes on after a failure: it may need other amounts, but no longer ones.
 
     Args:
@@ -493,16 +492,12 @@ class ReplanAmountCheck:
         self._longest_cm = first.longest_cm
         self.problem = ""
 
-    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:  # noqa: ARG002 (the text has the units)
+    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
         """Returns how the plan stands with another statement."""
         for use in self._first.uses(text):
             if use.kind is QuantityKind.LENGTH and use.side and use.value > self._longest_cm:
                 self.problem = f"{_sentence(use)}: that is farther than it says"
                 return Verdict.CONTRADICTED
-        return Verdict.EXPLAINED
-
-    def finish(self) -> Verdict:
-        """Returns that nothing is missing."""
         return Verdict.EXPLAINED
 
     def restarted(self) -> "ReplanAmountCheck":

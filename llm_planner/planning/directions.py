@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from llm_planner.core.skill import SkillCall
-from llm_planner.planning.limits import DEFAULT_LIMITS
+from llm_planner.planning.limits import MAX_CALLS
 from llm_planner.planning.quantities import NUMBER_WORDS
-from llm_planner.planning.verdict import Verdict
+from llm_planner.planning.verdict import PlanCheck, Verdict
 from llm_planner.robots.effect import Approach, GoTo, Land, Orient, Scan, TakeOff, Translate, Turn
 from llm_planner.robots.model import RobotModel
 
@@ -235,7 +235,7 @@ _MENTIONED, _WARNED_OF = _patterns(_PLACES), _patterns(_PLACES, _FROM)
 
 
 @dataclass(slots=True)
-class DirectionCheck:
+class DirectionCheck(PlanCheck):
     """Follows one plan call by call.
 
     Args:
@@ -252,7 +252,6 @@ class DirectionCheck:
     is_urgent: bool = False
     is_replan: bool = False
     heading_rad: float = 0.0
-    problem: str = field(default="", init=False)
     _threats: frozenset[Side] = field(init=False)
     _is_side_named: bool = field(default=False, init=False)
     _named: frozenset[Side] = field(init=False)
@@ -322,7 +321,7 @@ class DirectionCheck:
             text: The statement in MiniSpec, with the rounds of its loops.
         """
         num_rounds = math.prod(map(int, _ROUNDS.findall(text)))
-        for call in [*calls] * min(num_rounds, DEFAULT_LIMITS.max_calls):
+        for call in [*calls] * min(num_rounds, MAX_CALLS):
             moves, side = self._side(call)
             is_way_back = self._is_way_back(call, moves, side)
             is_nearer = moves and side in self._threats and not is_way_back
@@ -335,10 +334,6 @@ class DirectionCheck:
                 return Verdict.CONTRADICTED
             if side is not None:
                 self._gone_to.add(side)
-        return Verdict.EXPLAINED
-
-    def finish(self) -> Verdict:
-        """Returns how the whole plan stands."""
         return Verdict.EXPLAINED
 
     def restarted(self) -> "DirectionCheck":

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.names import acted_on, bare_words, name_words
 from llm_planner.planning.untrusted import plain_scene
-from llm_planner.planning.verdict import Verdict
+from llm_planner.planning.verdict import PlanCheck, Verdict
 from llm_planner.robots.effect import (
     Approach,
     GoTo,
@@ -257,7 +257,7 @@ _TAKEN_BACK = re.compile(
 
 
 @dataclass(slots=True)
-class ExclusionCheck:
+class ExclusionCheck(PlanCheck):
     """Follows one plan call by call.
 
     Args:
@@ -271,7 +271,6 @@ class ExclusionCheck:
     instruction: str
     is_urgent: bool = False
     scene: str = ""
-    problem: str = field(default="", init=False)
     _words: Sequence[str] = field(init=False)
     _marked: Sequence[str] = field(init=False)
     _starts: frozenset[int] = field(init=False)
@@ -300,10 +299,6 @@ class ExclusionCheck:
             if excluded:
                 self.problem = f"the instruction rules out {excluded}"
                 return Verdict.CONTRADICTED
-        return Verdict.EXPLAINED
-
-    def finish(self) -> Verdict:
-        """Returns how the whole plan stands."""
         return Verdict.EXPLAINED
 
     def restarted(self) -> "ExclusionCheck":

@@ -12,7 +12,6 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
-from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.planning.failure_cause import plain_reason
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.scene_entries import entries_of
@@ -29,19 +28,6 @@ class ReplanContext(Enum):
 
     KEEP = "keep"
     FRESH = "fresh"
-
-
-def replan_context(name: str) -> ReplanContext:
-    """Returns what a setting names.
-
-    Raises:
-        PlannerError: INVALID_CONFIG for any other name.
-    """
-    known = [context.value for context in ReplanContext]
-    if name not in known:
-        message = f"replan_context is {name!r}; it must be one of {', '.join(known)}"
-        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
-    return ReplanContext(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,7 @@ from llm_planner.language.syntax import (
     Unclear,
 )
 from llm_planner.planning.forecast import Alternatives, Forecast, joined
-from llm_planner.planning.limits import DEFAULT_LIMITS, PlanLimits
+from llm_planner.planning.limits import MAX_CALLS, MAX_DEPTH, MAX_LOOP_COUNT
 from llm_planner.planning.mentioned import Mentioned
 from llm_planner.planning.types import TypeChecker, tests
 from llm_planner.robots.model import ReturnType, RobotKind, RobotModel
@@ -67,7 +67,6 @@ class SafetyGate:
     Args:
         model: Of the robot: skills, limits, space.
         start_pose: Where the robot is when the plan starts; the model's start pose by default.
-        limits: How large a plan may be.
         allowed: Names of the skills that it may use; None for all.
         unsupported: Skills of the model that this robot cannot carry out.
         mentioned: What objects a plan may name; None for any.
@@ -77,7 +76,6 @@ class SafetyGate:
         self,
         model: RobotModel,
         start_pose: Pose | None = None,
-        limits: PlanLimits = DEFAULT_LIMITS,
         *,
         allowed: frozenset[str] | None = None,
         unsupported: Collection[str] = (),
@@ -87,9 +85,8 @@ class SafetyGate:
         self._model, self._unsupported = model, frozenset(unsupported)
         self._motions: set[MotionKind] = set()  # of what was admitted
         self._permitted: frozenset[MotionKind] | None = None  # once a plan has failed; None for all
-        self._types = TypeChecker(model, max_call_depth=limits.max_depth, allowed=allowed)
+        self._types = TypeChecker(model, max_call_depth=MAX_DEPTH, allowed=allowed)
         self._forecast = Forecast(model)
-        self._limits = limits
         self._num_calls = 0
         self._variables: dict[int, ReturnType] = {}
         self._where = self._forecast.start(start_pose or model.start)
@@ -151,8 +148,8 @@ class SafetyGate:
             self._close()
             return ()
         num_calls = self._num_calls + self._size(part, len(self._blocks))
-        if num_calls > self._limits.max_calls:
-            problem = f"the plan has up to {num_calls} skill calls, more than {self._limits.max_calls}; ask for less"
+        if num_calls > MAX_CALLS:
+            problem = f"the plan has up to {num_calls} skill calls, more than {MAX_CALLS}; ask for less"
             raise PlannerError(ErrorCode.PLAN_TOO_LONG, problem)
         variables = dict(self._variables)
         calls = tuple(self._calls(part, variables))
@@ -222,16 +219,16 @@ class SafetyGate:
         """
         if not isinstance(statement, Loop | If | Opening):
             return 1 if isinstance(statement, Fail | Unclear) else max(1, sum(1 for _ in _calls_in(_value(statement))))
-        if depth >= self._limits.max_depth:
-            problem = f"blocks are nested deeper than {self._limits.max_depth}; write simpler steps"
+        if depth >= MAX_DEPTH:
+            problem = f"blocks are nested deeper than {MAX_DEPTH}; write simpler steps"
             raise PlannerError(ErrorCode.PLAN_TOO_LONG, problem)
         if isinstance(statement, Opening):
             return sum(1 for test in tests(statement.condition) for _ in _calls_of_test(test))
         body = sum(self._size(inner, depth + 1) for inner in statement.body)
         if isinstance(statement, If):
             return max(1, body + self._size(Opening(statement.condition), depth))
-        if not 1 <= statement.count <= self._limits.max_loop_count:
-            problem = f"a loop of {_short(statement.count)} rounds is outside 1 to {self._limits.max_loop_count}"
+        if not 1 <= statement.count <= MAX_LOOP_COUNT:
+            problem = f"a loop of {_short(statement.count)} rounds is outside 1 to {MAX_LOOP_COUNT}"
             raise PlannerError(ErrorCode.LOOP_TOO_LONG, problem)
         return statement.count * max(1, body)
 

@@ -7,7 +7,7 @@ What a context-free grammar cannot know (variables, positions, the length of the
 """
 
 from llm_planner.core.skill import ArgumentType
-from llm_planner.planning.limits import DEFAULT_LIMITS, PlanLimits
+from llm_planner.planning.limits import MAX_DEPTH, MAX_LOOP_COUNT, MAX_VARIABLE
 from llm_planner.planning.number_pattern import number_pattern
 from llm_planner.robots.model import Argument, ReturnType, RobotModel, Skill
 
@@ -21,7 +21,6 @@ _NAME = r"/([A-Za-z]|_[A-Za-z_])[A-Za-z0-9_]{{0,{rest}}}/ & ~/True|False/"
 
 def lark_grammar(
     model: RobotModel,
-    limits: PlanLimits = DEFAULT_LIMITS,
     allowed: frozenset[str] | None = None,
     *,
     can_ask: bool = True,
@@ -32,11 +31,10 @@ def lark_grammar(
 
     Args:
         model: Of the robot.
-        limits: Of any plan.
         allowed: Names of the skills that it may use; None for all.
         can_ask: Whether a plan may be ``unclear``.
     """
-    grammar = _Grammar(limits, can_ask=can_ask)
+    grammar = _Grammar(can_ask=can_ask)
     for skill in model.skills.values():
         if allowed is None or skill.name in allowed:
             grammar.add_skill(skill)
@@ -57,8 +55,7 @@ def continued(grammar: str, num_open_blocks: int = 0) -> str:
 class _Grammar:
     """Collects rules skill by skill; equal terminals are shared."""
 
-    def __init__(self, limits: PlanLimits, *, can_ask: bool) -> None:
-        self._limits = limits
+    def __init__(self, *, can_ask: bool) -> None:
         self._can_ask = can_ask
         self._calls: dict[ReturnType, list[str]] = {kind: [] for kind in ReturnType}
         self._terminals: dict[str, str] = {}  # definition -> name
@@ -84,7 +81,7 @@ class _Grammar:
         return self._terminal("TEXT", rf"/'({_PLAIN}|\\{escapes}){{1,{max_length}}}'/")
 
     def _variable(self) -> str:
-        pattern = number_pattern(1, self._limits.max_variable, is_integer=True)
+        pattern = number_pattern(1, MAX_VARIABLE, is_integer=True)
         return self._terminal("VARIABLE", f"/_{pattern}/")
 
     def _number(self, low: float, high: float, *, is_integer: bool = False) -> str:
@@ -103,17 +100,17 @@ class _Grammar:
 
     def _plan_rules(self) -> list[str]:
         """Returns the rules of statements, one set per depth: nesting is bounded, so nothing is recursive."""
-        count = self._terminal("COUNT", f"/{number_pattern(1, self._limits.max_loop_count, is_integer=True)}/")
+        count = self._terminal("COUNT", f"/{number_pattern(1, MAX_LOOP_COUNT, is_integer=True)}/")
         simple = 'call ";"'
         if self._kinds(*_VALUES):
             simple += f' | {self._variable()} "=" ({self._kinds(*_VALUES)}) ";"'
         reason = self._quoted(MAX_REASON_LENGTH, r"['\\]")
         rules = [f"simple: {simple}", f'return: "->" value ";" | "fail(" {reason} ");"']
         rules.insert(0, f'start: body_0 | "unclear(" {reason} ");"' if self._can_ask else "start: body_0")
-        for depth in range(self._limits.max_depth + 1):
+        for depth in range(MAX_DEPTH + 1):
             rules.append(f"body_{depth}: statement_{depth}+ return? | return")
             blocks = ""
-            if depth < self._limits.max_depth:
+            if depth < MAX_DEPTH:
                 blocks = f' | {count} "{{" body_{depth + 1} "}}"'
                 if self._kinds(*_VALUES):
                     blocks += f' | "?" condition "{{" body_{depth + 1} "}}"'

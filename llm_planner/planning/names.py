@@ -16,7 +16,7 @@ from llm_planner.core.skill import ArgumentType, SkillCall
 from llm_planner.planning.plurals import singular
 from llm_planner.planning.shown_scene import is_of_a_kind
 from llm_planner.planning.untrusted import ascii_letters, plain_scene
-from llm_planner.planning.verdict import Verdict
+from llm_planner.planning.verdict import PlanCheck, Verdict
 from llm_planner.robots.effect import Perceive, Say, Scan
 from llm_planner.robots.model import ReturnType, RobotModel
 
@@ -30,7 +30,7 @@ _IN_QUOTES = re.compile(r'["\u201c]([^"\u201c\u201d]+)["\u201d]')
 
 
 @dataclass(slots=True)
-class NameCheck:
+class NameCheck(PlanCheck):
     """Follows one plan call by call.
 
     Args:
@@ -45,7 +45,6 @@ class NameCheck:
     instruction: str
     scene: str = ""
     says_only_what_is_asked: bool = False
-    problem: str = field(default="", init=False)
     _words: Sequence[str] = field(init=False)
     _known: frozenset[str] = field(init=False)
     _seen: frozenset[str] = field(init=False)
@@ -82,13 +81,6 @@ class NameCheck:
                 self.problem = f"what to say: {call.arguments[0]!r} is not in the instruction"
                 return Verdict.CONTRADICTED
         return Verdict.EXPLAINED
-
-    def finish(self) -> Verdict:
-        """Returns how the whole plan stands."""
-        return Verdict.EXPLAINED
-
-    def restarted(self) -> None:
-        """Returns no check: another way may need what the instruction does not name."""
 
     def _problem_of(self, name: str) -> str:
         """Returns why a name is none that a plan may have; empty if it may."""

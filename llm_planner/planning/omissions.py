@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.names import bare_words
 from llm_planner.planning.shown_scene import named_things
-from llm_planner.planning.verdict import Verdict
+from llm_planner.planning.verdict import PlanCheck, Verdict
 from llm_planner.robots.model import RobotModel
 
 _EXCEPTION = re.compile(
@@ -52,7 +52,7 @@ _NUMBER = re.compile(r"_\d+$")
 
 
 @dataclass(slots=True)
-class OmissionCheck:
+class OmissionCheck(PlanCheck):
     """Follows one plan to its end.
 
     Args:
@@ -64,10 +64,9 @@ class OmissionCheck:
     model: RobotModel
     instruction: str
     scene: str
-    problem: str = field(default="", init=False)
     _texts: list[str] = field(default_factory=list, init=False)
 
-    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:  # noqa: ARG002 (the text has conditions, too)
+    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
         """Notes another statement; what it leaves out may come later."""
         self._texts.append(text)
         return Verdict.EXPLAINED
@@ -106,9 +105,6 @@ class OmissionCheck:
             kinds.setdefault(kind, []).append(frozenset({name}))
         several = ((kind, things) for kind, things in kinds.items() if kind and len(things) > 1)
         return next((things for kind, things in several if re.search(f"{_ALL}{re.escape(kind)} ", said)), [])
-
-    def restarted(self) -> None:
-        """Returns no check: another way begins where the first one failed."""
 
 
 def _has(plan: str, names: Iterable[str]) -> bool:

@@ -18,9 +18,6 @@ from llm_planner.planning.untrusted import ascii_letters, flatten, plain_scene, 
 from llm_planner.robots.effect import Translate, Turn
 from llm_planner.robots.model import Argument, Example, RobotModel, Skill
 
-MAX_STATIC_TOKENS = 3072
-"""Most tokens of the static part for a bundled robot model: prefilled once, and a part of every context."""
-
 
 class PromptStyle(Enum):
     """Which kind of model reads the prompt."""

@@ -28,26 +28,6 @@ MAX_CANDIDATES = 3
 _EDGES = {Opening: BlockEdge.OPENS, Closing: BlockEdge.CLOSES}
 
 
-class StatementParser(Protocol):
-    """What a session requires of ``language.parser.IncrementalParser``."""
-
-    def restart(self) -> None:
-        """Forgets all that it has read."""
-        ...
-
-    def feed(self, text: str) -> list[Part]:
-        """Returns the parts of the plan that ``text`` completed."""
-        ...
-
-    def finish(self) -> list[Part]:
-        """Returns what the end of the text completed."""
-        ...
-
-    def closed(self) -> Statement | None:
-        """Returns what closing its open conditions here would add to the plan, if anything."""
-        ...
-
-
 class Gate(Protocol):
     """What a session requires of ``planning.gate.SafetyGate``."""
 
@@ -135,7 +115,7 @@ class PlanSession:
         self,
         *,
         tokenizer: Tokenizer,
-        parser: StatementParser,
+        parser: IncrementalParser,
         gate: Gate,
         expected_duration: Callable[[Part], ExpectedDuration],
         delivered: Sequence[Segment] = (),

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
-from llm_planner.planning.verdict import Verdict
+from llm_planner.planning.verdict import PlanCheck, Verdict
 from llm_planner.robots.effect import Land, TakeOff, Translate
 from llm_planner.robots.model import RobotModel
 
@@ -44,7 +44,7 @@ _CLOSE = 0.76  # of ``difflib``: "rgiht", "lannd"
 
 
 @dataclass(slots=True)
-class UnaskedCheck:
+class UnaskedCheck(PlanCheck):
     """Follows one plan call by call.
 
     Args:
@@ -54,7 +54,6 @@ class UnaskedCheck:
 
     model: RobotModel
     instruction: str
-    problem: str = field(default="", init=False)
     _said: str = field(init=False)
     _is_judged: bool = field(init=False)
 
@@ -74,13 +73,6 @@ class UnaskedCheck:
                 self.problem = f"the instruction says nothing of {act}"
                 return Verdict.CONTRADICTED
         return Verdict.EXPLAINED
-
-    def finish(self) -> Verdict:
-        """Returns how the whole plan stands."""
-        return Verdict.EXPLAINED
-
-    def restarted(self) -> None:
-        """Returns no check: another way may need what the instruction does not speak of."""
 
 
 def _act(effect: object) -> tuple[str, str]:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What code says of a plan that a model wrote for an instruction."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
 
 from llm_planner.core.skill import SkillCall
 
@@ -16,14 +17,17 @@ class Verdict(Enum):
     CONTRADICTED = "contradicted"
 
 
-class PlanCheck(Protocol):
-    """Holds one plan against the words of its instruction, statement by statement."""
+@dataclass(slots=True)
+class PlanCheck(ABC):
+    """Holds one plan against the words of its instruction, statement by statement.
 
-    @property
-    def problem(self) -> str:
-        """Why the plan contradicts its instruction; empty if it does not."""
-        ...
+    Attributes:
+        problem: Why the plan contradicts its instruction; empty if it does not.
+    """
 
+    problem: str = field(default="", init=False)
+
+    @abstractmethod
     def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
         """Returns how the plan stands with another statement.
 
@@ -31,12 +35,14 @@ class PlanCheck(Protocol):
             calls: Of the statement.
             text: The statement in MiniSpec.
         """
-        ...
 
     def finish(self) -> Verdict:
         """Returns how the whole plan stands."""
-        ...
+        return Verdict.EXPLAINED
 
     def restarted(self) -> "PlanCheck | None":
-        """Returns the check of a replan after a failure; None if another way may need what was not asked for."""
-        ...
+        """Returns the check of a replan after a failure.
+
+        None by default: another way begins where the first one failed, and may need what was not asked for.
+        """
+        return None

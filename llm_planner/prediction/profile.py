@@ -264,7 +264,7 @@ def write_profile(profile: EngineProfile, path: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 (YAML)
+def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, tuple):

@@ -259,7 +259,7 @@ class RobotModel(Record):
     Attributes:
         name: Names the model in requests; the file is ``<name>.yaml``.
         description: Who the robot is, for the prompt.
-        skills: By name. Aliases are in ``aliases``; ``skill`` finds either.
+        skills: By name; ``skill`` finds them by alias, too.
         start: Where the body or tool is when a goal starts.
         stop_skill: Skill without arguments that stops or lands the robot at once (reflex, cancel).
         silence: What happens while the planner is silent, in order of time: stops, landings, ways home.
@@ -321,11 +321,6 @@ class RobotModel(Record):
         if self.urgent is not None:
             return frozenset(self.urgent.skills)
         return frozenset(name for name, skill in self.skills.items() if skill.effect.kind in _URGENT_EFFECTS)
-
-    @property
-    def aliases(self) -> Mapping[str, str]:
-        """Alias -> name of every skill that has one."""
-        return {skill.alias: skill.name for skill in self.skills.values() if skill.alias}
 
     def skill(self, spelling: str) -> Skill | None:
         """Returns the skill of a name or an alias; None if there is none."""

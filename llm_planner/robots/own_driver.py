@@ -28,9 +28,9 @@ from llm_planner.robots.driver import (
 )
 from llm_planner.robots.effect import Replan, Say
 from llm_planner.robots.model import Pose, ReturnType, RobotModel, Skill
-from llm_planner.robots.robot_driver import RobotDriver
+from llm_planner.robots.robot_driver import MapSight, RobotDriver, TrackMemory
 from llm_planner.robots.track import Track
-from llm_planner.robots.world import World, WorldObject
+from llm_planner.robots.world import World
 
 ATTENTION_S = 0.2  # between two looks at where a robot is that has nothing to do
 _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -118,7 +118,7 @@ class OwnRobot:
         self._driver.close()
 
 
-class MappedDriver:
+class MappedDriver(MapSight, TrackMemory):
     """A driver together with a map of what there is: a ``RobotDriver``.
 
     Args:
@@ -197,22 +197,6 @@ class MappedDriver:
         self._driver.halt(self._epoch_s + now_s)
         if self._result is None:
             self._result = SkillResult(SkillStatus.FAILED, reason="halted")
-
-    def in_sight(self, _now_s: float) -> Collection[WorldObject]:
-        """Returns all that there is: in a map, nothing hides anything."""
-        return self.world.objects.values()
-
-    def noticed(self, _now_s: float) -> Collection[WorldObject]:
-        """Returns all that there is."""
-        return self.world.objects.values()
-
-    def pose_at(self, time_s: float) -> Pose:
-        """Returns where it was at a past time."""
-        return self._track.at(time_s)
-
-    def forget(self, before_s: float) -> None:
-        """Drops what is needed for earlier times only."""
-        self._track.forget(before_s)
 
     def attend(self, now_s: float) -> float:
         """Looks where the robot is; returns after how many seconds to be called again."""

@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 from llm_planner.robots.body import BodyState
 from llm_planner.robots.driver import SkillDriver
 from llm_planner.robots.model import Pose, RobotModel
+from llm_planner.robots.track import Track
 from llm_planner.robots.world import World, WorldObject
 
 
@@ -52,6 +53,32 @@ class RobotDriver(SkillDriver, Protocol):
     def attend(self, now_s: float) -> float:
         """Does what a robot needs that has nothing to do; returns after how many seconds to call again."""
         ...
+
+
+class MapSight:
+    """The sight of a driver that has a map: in it, nothing hides anything."""
+
+    def in_sight(self: RobotDriver, _now_s: float) -> Collection[WorldObject]:
+        """Returns all that there is."""
+        return self.world.objects.values()
+
+    def noticed(self: RobotDriver, _now_s: float) -> Collection[WorldObject]:
+        """Returns all that there is."""
+        return self.world.objects.values()
+
+
+class TrackMemory:
+    """The memory of a driver that notes where its robot is."""
+
+    _track: Track
+
+    def pose_at(self, time_s: float) -> Pose:
+        """Returns where the robot was at a past time, by its own account."""
+        return self._track.at(time_s)
+
+    def forget(self, before_s: float) -> None:
+        """Drops what is needed for earlier times only."""
+        self._track.forget(before_s)
 
 
 @runtime_checkable

@@ -49,13 +49,13 @@ class EventActionServer(ActionServer):
     def __init__(
         self,
         node: Node,
-        action_type: Any,  # noqa: ANN401 (rclpy's)
+        action_type: Any,
         name: str,
         *,
         admit: Callable[[Any, str], Any],
         accepted: Callable[[ServerGoalHandle], None],
         client_gone: Callable[[ServerGoalHandle], None],
-        **options: Any,  # noqa: ANN401 (rclpy's)
+        **options: Any,
     ) -> None:
         super().__init__(
             node,
@@ -72,10 +72,10 @@ class EventActionServer(ActionServer):
         self._impl = action_type.Impl
         self._refused: dict[bytes, Any] = {}  # responses to requests for a result
 
-    def finish(self, handle: ServerGoalHandle, result: Any) -> None:  # noqa: ANN401 (a message)
+    def finish(self, handle: ServerGoalHandle, result: Any) -> None:
         """Sets the final state of a goal and answers the clients that wait for its result."""
 
-        def end(handle: ServerGoalHandle) -> Any:  # noqa: ANN401 (a message)
+        def end(handle: ServerGoalHandle) -> Any:
             if result.error_code == ErrorCode.NONE:
                 handle.succeed()
             elif result.error_code in CALLED_OFF and handle.is_cancel_requested:
@@ -130,7 +130,7 @@ class EventActionServer(ActionServer):
             self._accepted(handle)
             self._client_gone(handle)
 
-    def _remember(self, goal_id: bytes, result: Any) -> None:  # noqa: ANN401 (a message)
+    def _remember(self, goal_id: bytes, result: Any) -> None:
         self._refused[goal_id] = self._impl.GetResultService.Response(status=GoalStatus.STATUS_ABORTED, result=result)
         if len(self._refused) > MAX_REFUSED:
             del self._refused[next(iter(self._refused))]

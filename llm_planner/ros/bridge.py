@@ -34,7 +34,7 @@ class Bridge:
         """Returns a callback that is made at once and handled as a posted call if it fails."""
         return guarded(self._node, callback, self._on_error)
 
-    def post(self, call: Callable[..., None], *arguments: Any) -> None:  # noqa: ANN401 (whatever it takes)
+    def post(self, call: Callable[..., None], *arguments: Any) -> None:
         """Hands over a call from any thread and returns at once."""
         self._calls.append((call, arguments))
         self._guard.trigger()

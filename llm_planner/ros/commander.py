@@ -271,7 +271,7 @@ def robot_name(text: str) -> str:
     return name
 
 
-def _answer(node: Node, robot: str, client: Client, request: Any, timeout_s: float) -> Any:  # noqa: ANN401 (a message)
+def _answer(node: Node, robot: str, client: Client, request: Any, timeout_s: float) -> Any:
     """Returns what a robot node answers; raises SERVER_UNREACHABLE if it does not."""
     if not _is_ready(client, timeout_s):
         raise _no_robot(node, robot)

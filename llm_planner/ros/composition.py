@@ -271,7 +271,7 @@ class Fleet:
 
     def _start(self, name: str, command: Sequence[str]) -> None:
         log = (self._log_dir / f"{name}.log").open("ab" if name in self._processes else "wb") if self._log_dir else None
-        self._processes[name] = subprocess.Popen(  # noqa: S603 -- our own modules, no shell
+        self._processes[name] = subprocess.Popen(
             ends_with_parent(command, signal.SIGTERM),
             env=self._environment,
             stdin=subprocess.DEVNULL,

@@ -23,7 +23,6 @@ from llm_planner.core.segment import (
     Segment,
     SegmentMark,
     SegmentReport,
-    Situation,
 )
 from llm_planner.core.skill import SkillCall, Value
 from llm_planner.core.validation import (
@@ -35,7 +34,7 @@ from llm_planner.core.validation import (
     require_time_budget,
 )
 from llm_planner.ros import metrics, poses
-from llm_planner.ros.situations import MAX_TEXT_LENGTH, from_situation, situation_in_text, to_situation
+from llm_planner.ros.situations import from_situation, to_situation
 from llm_planner.ros.time_utilities import from_time_utility, to_time_utility
 
 E = TypeVar("E", bound=Enum)
@@ -59,6 +58,8 @@ MAX_SKILLS = 256
 MAX_DURATION_S = 1e9
 MAX_REASON_LENGTH = 1000
 """Characters of what a robot says of a failure; more is cut."""
+MAX_TEXT_LENGTH = 262_144
+"""Characters of a text that a call was given or returned."""
 MAX_SAID = 64
 """Texts that one segment may say; more are dropped."""
 
@@ -102,7 +103,7 @@ def to_request(goal: PlanTask.Goal, goal_id: str, config: PlannerConfig | None =
         allowed_skills=frozenset(_to_skill_names(goal.allowed_skills)) or None,
         plan=goal.plan,
         plan_only=goal.plan_only,
-        start_pose=poses.to_pose(goal.robot_pose, goal.start_pose) if goal.has_start_pose else None,
+        start_pose=poses.to_pose(goal.robot_pose) if goal.has_start_pose else None,
         unsupported_skills=_to_skill_names(goal.unsupported_skills),
         takes_open_blocks=goal.takes_open_blocks,
         **({"max_tokens": goal.max_tokens} if goal.max_tokens else {}),
@@ -169,14 +170,14 @@ def to_goal(request: PlanRequest) -> PlanTask.Goal:
         unsupported_skills=list(request.unsupported_skills),
         takes_open_blocks=bool(request.takes_open_blocks),
     )
-    if (pose := request.start_pose) is not None:
+    if request.start_pose is not None:
         goal.has_start_pose = True
-        goal.robot_pose, goal.start_pose = poses.from_pose(pose), poses.from_former(pose)
+        goal.robot_pose = poses.from_pose(request.start_pose)
     return goal
 
 
 def to_report(message: msgs.SegmentReport) -> SegmentReport:
-    """Returns a robot's report. Call it once the goal is known: to read a report costs up to a few milliseconds.
+    """Returns a robot's report. Call it once the goal is known: of a stranger's message nothing is read.
 
     A value or duration that is out of range is left out: that the segment has ended counts.
 
@@ -185,26 +186,19 @@ def to_report(message: msgs.SegmentReport) -> SegmentReport:
     """
     goal_id = require_goal_id(message.goal_id)
     status = to_enum(ReportStatus, message.status)
-    situation = None
-    if status is ReportStatus.FAILED:
-        situation = to_situation(message.situation) if message.has_situation else _situation_in_value(message.value)
+    is_waiting = status is ReportStatus.FAILED and message.has_situation
     return SegmentReport(
         request_id=goal_id,
         index=message.index,
         status=status,
         duration_s=_readable_duration(message.duration_s),
-        value=_readable_value(message.value) if message.has_situation or situation is None else None,
+        value=_readable_value(message.value),
         reason=message.reason[:MAX_REASON_LENGTH],
-        situation=situation,
+        situation=to_situation(message.situation) if is_waiting else None,
         is_permanent=message.is_permanent,
         enters_block=message.enters_block,
         said=_to_said(message.said),
     )
-
-
-def _situation_in_value(value: msgs.Value) -> Situation | None:
-    """Returns the situation of a robot that reports it as text; to be removed in 0.3, as ``SegmentReport.msg`` says."""
-    return situation_in_text(value.text_value) if value.type == msgs.Value.TEXT else None
 
 
 def _to_said(texts: Sequence[str]) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ class FramesPublisher:
         if has_odometry:
             self._odometry.publish(self._where(now.nanoseconds / 1e9, stamp, pose))
 
-    def _where(self, now_s: float, stamp: Time, pose: Pose) -> Any:  # noqa: ANN401 (a message)
+    def _where(self, now_s: float, stamp: Time, pose: Pose) -> Any:
         """Returns the odometry: the pose in ``odom``, the speed in ``base_link``."""
         message = self._odometry.msg_type()
         message.header.stamp, message.header.frame_id, message.child_frame_id = stamp, self._origin, self._moved
@@ -78,7 +78,7 @@ class FramesPublisher:
         return message
 
 
-def _publisher(node: Node, topic: str, package: str, name: str) -> Any:  # noqa: ANN401 (a publisher, or None)
+def _publisher(node: Node, topic: str, package: str, name: str) -> Any:
     """Returns a publisher; None where the package of its messages is not installed."""
     try:
         kind = getattr(importlib.import_module(f"{package}.msg"), name)
@@ -88,11 +88,11 @@ def _publisher(node: Node, topic: str, package: str, name: str) -> Any:  # noqa:
     return node.create_publisher(kind, topic, 10)
 
 
-def _has_subscriber(publisher: Any) -> bool:  # noqa: ANN401 (a publisher, or None)
+def _has_subscriber(publisher: Any) -> bool:
     return publisher is not None and publisher.get_subscription_count() > 0
 
 
-def _transform(stamp: Time, parent: str, child: str, pose: Pose) -> Any:  # noqa: ANN401 (a message)
+def _transform(stamp: Time, parent: str, child: str, pose: Pose) -> Any:
     from geometry_msgs.msg import TransformStamped
 
     message = TransformStamped(child_frame_id=child)

@@ -75,15 +75,15 @@ def open_arm_port(
 
     port = GazeboArmPort(model, home=home, things=things, send=send, order=order, clock=clock)
 
-    def note_joints(message: Any) -> None:  # noqa: ANN401 (a generated message)
+    def note_joints(message: Any) -> None:
         stamp = message.header.stamp
         port.note_joints(stamp.sec + 1e-9 * stamp.nanosec, dict(zip(message.name, message.position, strict=False)))
 
-    def note_place(name: str, message: Any) -> None:  # noqa: ANN401 (a generated message)
+    def note_place(name: str, message: Any) -> None:
         place = message.pose.pose.position
         port.note_place(name, (place.x, place.y, place.z), yaw_of(message.pose.pose.orientation))
 
-    def note_grip(name: str, message: Any) -> None:  # noqa: ANN401 (a generated message)
+    def note_grip(name: str, message: Any) -> None:
         port.note_grip(name, is_attached=message.data == ATTACHED)
 
     node.create_subscription(JointState, f"{base}/joint_states", guard(note_joints), qos.REPORTS)

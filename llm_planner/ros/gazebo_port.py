@@ -87,7 +87,7 @@ def open_drone_port(
 
     port = GazeboDronePort(model, home=home, things=[thing.known for thing in things], send=send, clock=clock)
 
-    def note(message: Any) -> None:  # noqa: ANN401 (a generated message)
+    def note(message: Any) -> None:
         place = message.pose.pose.position
         port.note_odometry((place.x, place.y, place.z), yaw_of(message.pose.pose.orientation))
 

@@ -62,7 +62,7 @@ class GuardedExecutor(SingleThreadedExecutor):
         else:
             self._num_failures = 0
 
-    def wait_for_ready_callbacks(self, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 (rclpy's)
+    def wait_for_ready_callbacks(self, *arguments: Any, **options: Any) -> Any:
         """Returns what is to be done next; raises as rclpy does if that is nothing."""
         self._has_waited_in_vain = True
         ready: Any = super().wait_for_ready_callbacks(*arguments, **options)
@@ -75,7 +75,7 @@ class GuardedExecutor(SingleThreadedExecutor):
         with self._tasks_lock:
             return self._has_waited_in_vain and all(task.done() for task, *_ in self._tasks)
 
-    def _make_handler(self, entity: Any, node: Node, take_from_wait_list: Callable[[Any], Work | None]) -> Task:  # noqa: ANN401 (rclpy's)
+    def _make_handler(self, entity: Any, node: Node, take_from_wait_list: Callable[[Any], Work | None]) -> Task:
         """Returns the task that does what an entity is ready for.
 
         rclpy's own task wakes the executor before and after each callback, for the other threads of an executor that
@@ -87,7 +87,7 @@ class GuardedExecutor(SingleThreadedExecutor):
             self._tasks.append((task, entity, node))
         return task
 
-    async def _handle(self, entity: Any, node: Node, take_from_wait_list: Callable[[Any], Work | None]) -> None:  # noqa: ANN401
+    async def _handle(self, entity: Any, node: Node, take_from_wait_list: Callable[[Any], Work | None]) -> None:
         if self._is_shutdown or not entity.callback_group.beginning_execution(entity):
             entity._executor_event = False  # noqa: SLF001
             return
@@ -101,7 +101,7 @@ class GuardedExecutor(SingleThreadedExecutor):
                 entity.callback_group.ending_execution(entity)
 
 
-def _take(node: Node, take_from_wait_list: Callable[[Any], Work | None], entity: Any) -> Work | None:  # noqa: ANN401
+def _take(node: Node, take_from_wait_list: Callable[[Any], Work | None], entity: Any) -> Work | None:
     """Returns what is to be done for an entity, guarded; None if nothing, or if it could not be taken."""
     try:
         return take_from_wait_list(entity)

@@ -12,7 +12,7 @@ SEPARATOR = "=" * 80
 _FIELD = re.compile(r"^\s*(?:(?P<package>[a-z]\w*)/(?:msg/)?)?(?P<name>[A-Z]\w*)(?:\[[^\]]*\])?\s+\w+", re.MULTILINE)
 
 
-def message_class(message_type: str) -> Any:  # noqa: ANN401 -- generated code
+def message_class(message_type: str) -> Any:
     """Returns the class of a type such as ``std_msgs/msg/String``.
 
     Raises:

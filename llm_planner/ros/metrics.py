@@ -6,9 +6,6 @@ import math
 import llm_planner.msg as msgs
 from llm_planner.core.request import PlanMetrics
 
-FORMER_MEASURES = {"batch_cap": "thin_batch", "scene_pruning": "short_scene", "graceful_truncation": "steering"}
-"""Names in the field ``levers``, which goes with 0.3."""
-
 
 def from_metrics(metrics: PlanMetrics) -> msgs.PlanMetrics:
     """Returns the message of metrics."""
@@ -30,7 +27,6 @@ def from_metrics(metrics: PlanMetrics) -> msgs.PlanMetrics:
         wcet_s=_or_nan(metrics.wcet_s),
         eviction_ratio=metrics.eviction_ratio,
         measures=list(metrics.measures),
-        levers=[FORMER_MEASURES.get(name, name) for name in metrics.measures],
     )
 
 

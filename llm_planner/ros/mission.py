@@ -42,6 +42,7 @@ class Mission:
         reflexes: What the robot did meanwhile without asking.
         is_in_reflex: Whether the last of them is not over.
         follower: Is told how it goes; None if no client asked.
+        has_failed: Whether a segment has failed, and the robot does not wait for another way.
     """
 
     order: Instruct.Request
@@ -55,13 +56,8 @@ class Mission:
     reflexes: list[msgs.Reflex] = field(default_factory=list)
     is_in_reflex: bool = False
     handle: PlanHandle = field(init=False)
-    _has_failed: bool = False
+    has_failed: bool = False
     _outcomes: dict[int, msgs.SegmentOutcome] = field(default_factory=dict)
-
-    @property
-    def has_failed(self) -> bool:
-        """Whether a segment has failed, and the robot does not wait for another way."""
-        return self._has_failed
 
     @property
     def is_settled(self) -> bool:
@@ -100,7 +96,7 @@ class Mission:
         if report.status is ReportStatus.STARTED:
             outcome.started_at = now
             return
-        self._has_failed |= report.status is ReportStatus.FAILED and report.situation is None
+        self.has_failed |= report.status is ReportStatus.FAILED and report.situation is None
         outcome.status, outcome.finished_at = report.status.value, now
         outcome.duration_s, outcome.reason = report.duration_s, report.reason
         outcome.said = list(report.said)

@@ -79,11 +79,6 @@ class Missions:
         self._held: Mission | None = None  # the planner is asked once it has ended what was given up
         self._reflex: tuple[Mission | None, Time] = (None, Time())  # in which mission the last one began, and when
 
-    @property
-    def num_pending(self) -> int:
-        """How many outcomes are still to come."""
-        return len(self._pending) + len(self._obeyed)
-
     def instruct(self, order: Instruct.Request, *, num_replans: int = 0, follower: Follower | None = None) -> None:
         """Begins to do what is asked; a ``PlanOutcome`` will follow.
 

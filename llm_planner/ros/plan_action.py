@@ -25,7 +25,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import PlanRequest, PlanResult
 from llm_planner.core.validation import require_goal_id
-from llm_planner.ros import conversions, poses, qos
+from llm_planner.ros import conversions, qos
 from llm_planner.ros.action_server import EventActionServer
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.guarded_executor import note_error
@@ -37,11 +37,6 @@ from llm_planner.serving.server import PlanServer
 from llm_planner.srv import GetSegments
 
 FEEDBACK_PERIOD_S = 0.01
-OLD_SITUATION = (
-    "a robot reports its situation as JSON in SegmentReport.value; set has_situation and situation instead: the "
-    "old form is not read any more from version 0.3 on"
-)
-OLD_POSE = "a client gives a pose in degrees only; give robot_pose: the old field is not read from version 0.3 on"
 LOG_PERIOD_S = 1.0
 """Refusals are logged at most once in this time: any client can cause one."""
 
@@ -181,8 +176,6 @@ class PlanAction:
         except PlannerError as error:
             return self._refuse(goal_id, error)
         self._admitted = request
-        if goal.has_start_pose and poses.is_former(goal.robot_pose, goal.start_pose):
-            self._node.get_logger().warning(OLD_POSE, once=True)
         return None
 
     def _refuse(self, goal_id: str, error: PlannerError) -> PlanTask.Result:
@@ -217,11 +210,6 @@ class PlanAction:
         except PlannerError as error:
             self._node.get_logger().warning(f"report ignored: {error}", throttle_duration_sec=LOG_PERIOD_S)
             return
-        situation = message.situation
-        if report.situation is not None and not message.has_situation:
-            self._node.get_logger().warning(OLD_SITUATION, once=True)
-        elif situation.has_pose and poses.is_former(situation.robot_pose, situation.pose):
-            self._node.get_logger().warning(OLD_POSE, once=True)
         self._book.note_life(report.request_id, self._clock.now_s(), heartbeat=False)
         if self.server is not None:
             self.server.report(report)

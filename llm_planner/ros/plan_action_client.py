@@ -23,7 +23,7 @@ class PlanActionClient(ActionClient):
         options: Of rclpy's action client.
     """
 
-    def __init__(self, node: Node, name: str, **options: Any) -> None:  # noqa: ANN401 (rclpy's)
+    def __init__(self, node: Node, name: str, **options: Any) -> None:
         super().__init__(node, PlanTask, name, **options)
 
     async def execute(self, taken_data: Mapping[str, Any]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poses on the wire: ``geometry_msgs/Pose`` (ROS REP 103), and the ``Pose.msg`` in degrees that goes with 0.3.
+"""Poses on the wire: ``geometry_msgs/Pose`` (ROS REP 103).
 
 ``geometry_msgs`` is imported in the functions, because it takes longer than all else that a command line loads of ROS.
 """
@@ -7,7 +7,6 @@
 import math
 from typing import Any
 
-import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 
@@ -17,20 +16,20 @@ YAW_DIGITS = 9
 """Of degrees: a yaw comes out of a quaternion as it went in, without the rounding of sine and cosine."""
 
 
-def yaw_of(turn: Any) -> float:  # noqa: ANN401 (a message)
+def yaw_of(turn: Any) -> float:
     """Returns the yaw of a quaternion in radians."""
     x, y, z, w = turn.x, turn.y, turn.z, turn.w
     return math.atan2(2.0 * (w * z + x * y), w * w + x * x - y * y - z * z)
 
 
-def from_yaw(yaw_rad: float) -> Any:  # noqa: ANN401 (a message)
+def from_yaw(yaw_rad: float) -> Any:
     """Returns the quaternion of a turn to the left."""
     from geometry_msgs.msg import Quaternion
 
     return Quaternion(z=math.sin(yaw_rad / 2.0), w=math.cos(yaw_rad / 2.0))
 
 
-def from_pose(pose: Pose) -> Any:  # noqa: ANN401 (a message)
+def from_pose(pose: Pose) -> Any:
     """Returns the ``geometry_msgs/Pose`` of a pose."""
     from geometry_msgs.msg import Point
     from geometry_msgs.msg import Pose as StandardPose
@@ -40,30 +39,14 @@ def from_pose(pose: Pose) -> Any:  # noqa: ANN401 (a message)
     )
 
 
-def to_pose(message: Any, former: msgs.Pose) -> Pose:  # noqa: ANN401 (a message)
+def to_pose(message: Any) -> Pose:
     """Returns the pose in a ``geometry_msgs/Pose``, its position as it is; roll and pitch are left out.
-
-    Args:
-        message: From any client.
-        former: The deprecated field of the same meaning, which counts if it is the only one with a value.
 
     Raises:
         PlannerError: INVALID_POSE for an orientation that is no unit quaternion.
     """
-    if is_former(message, former):
-        return Pose(x_m=former.x_m, y_m=former.y_m, z_m=former.z_m, yaw_deg=former.yaw_deg)
     place, turn = message.position, message.orientation
     if not abs(math.hypot(turn.x, turn.y, turn.z, turn.w) - 1.0) <= MAX_NORM_ERROR:  # so that NaN is refused too
         what = f"the orientation of a pose must be a unit quaternion; got ({turn.x}, {turn.y}, {turn.z}, {turn.w})"
         raise PlannerError(ErrorCode.INVALID_POSE, what)
     return Pose(x_m=place.x, y_m=place.y, z_m=place.z, yaw_deg=round(math.degrees(yaw_of(turn)), YAW_DIGITS))
-
-
-def from_former(pose: Pose) -> msgs.Pose:
-    """Returns the deprecated message of a pose."""
-    return msgs.Pose(x_m=pose.x_m, y_m=pose.y_m, z_m=pose.z_m, yaw_deg=pose.yaw_deg)
-
-
-def is_former(message: Any, former: msgs.Pose) -> bool:  # noqa: ANN401 (a message)
-    """Returns whether only the deprecated field was given a value."""
-    return bool(former != msgs.Pose() and message == from_pose(Pose()))

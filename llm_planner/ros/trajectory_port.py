@@ -42,7 +42,7 @@ class ActionClient(Protocol):
         """Returns whether the action has a server."""
         ...
 
-    def send_goal_async(self, goal: Any) -> Any:  # noqa: ANN401 (rclpy)
+    def send_goal_async(self, goal: Any) -> Any:
         """Sends a goal; returns the future of its handle."""
         ...
 
@@ -54,7 +54,7 @@ class CancelClient(Protocol):
         """Returns whether the service has a server."""
         ...
 
-    def call_async(self, request: Any) -> Any:  # noqa: ANN401 (rclpy)
+    def call_async(self, request: Any) -> Any:
         """Sends a request; returns the future of its response."""
         ...
 
@@ -142,7 +142,7 @@ class TrajectoryPort:
             sent = self._client.send_goal_async(goal)
             sent.add_done_callback(lambda future: self._post(lambda: self._accepted(number, future.result())))
 
-    def _accepted(self, number: int, handle: Any) -> None:  # noqa: ANN401 (rclpy)
+    def _accepted(self, number: int, handle: Any) -> None:
         self._num_unanswered -= 1
         if number != self._number:  # stopped meanwhile: the goal may have come after the stop
             self._canceled = -1, 0.0
@@ -153,7 +153,7 @@ class TrajectoryPort:
             ended = handle.get_result_async()
             ended.add_done_callback(lambda future: self._post(lambda: self._finished(number, future.result())))
 
-    def _finished(self, number: int, response: Any) -> None:  # noqa: ANN401 (rclpy)
+    def _finished(self, number: int, response: Any) -> None:
         result = response.result
         if result.error_code != SUCCESSFUL:
             self._end(number, result.error_string or f"error code {result.error_code}")
@@ -167,7 +167,7 @@ class TrajectoryPort:
             sent = self._canceler.call_async(CancelGoal.Request())  # no goal's number and no time: all of them
             sent.add_done_callback(lambda future: self._post(lambda: self._note_canceled(number, future.result())))
 
-    def _note_canceled(self, number: int, response: Any) -> None:  # noqa: ANN401 (a generated message)
+    def _note_canceled(self, number: int, response: Any) -> None:
         if number == self._stop and response.return_code == CANCELS:
             self._canceled = number, self._clock.now_s()
 
@@ -192,7 +192,7 @@ def open_trajectory_port(node: Node, bridge: Bridge, guard: Guard) -> Trajectory
         problem = f"driver 'indy7_trajectory' needs ROS 2's control_msgs ({error}): {advice}"
         raise PlannerError(ErrorCode.INVALID_CONFIG, problem) from error
 
-    def to_goal(positions: list[float]) -> Any:  # noqa: ANN401 (a generated message)
+    def to_goal(positions: list[float]) -> Any:
         trajectory = JointTrajectory(joint_names=list(JOINTS), points=[JointTrajectoryPoint(positions=positions)])
         return FollowJointTrajectory.Goal(trajectory=trajectory)
 
@@ -200,7 +200,7 @@ def open_trajectory_port(node: Node, bridge: Bridge, guard: Guard) -> Trajectory
     canceler = node.create_client(CancelGoal, f"{ACTION}/_action/cancel_goal")
     port = TrajectoryPort(client, canceler, to_goal, bridge.post)
 
-    def note(message: Any) -> None:  # noqa: ANN401 (a generated message)
+    def note(message: Any) -> None:
         port.note_joints(list(message.name), list(message.position))
 
     node.create_subscription(JointState, "/joint_states", guard(note), 10)

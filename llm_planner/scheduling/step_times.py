@@ -41,7 +41,7 @@ class StepTimes:
     segment, by kind, mean      ``generation_time_s``, ``remaining_steps``: G of TimelyLLM     ranking, batch limit
     segment, KV brought back    ``resume_lead_s``                                              when to resume
     cost of a prompt chunk      ``chunk_s``, ``free_tokens``                                   ranking, budgets
-    a whole execution           ``expected``, ``cautious``: the profile, or what was learned   budgets
+    a whole execution           ``engine``: by the profile, or what was learned                budgets
     ==========================  =============================================================  =====================
 
     The number of steps of a kind is on the cautious side, because a robot that waits loses more than an early segment
@@ -55,7 +55,7 @@ class StepTimes:
 
     Attributes:
         model: Mean time of a step.
-        engine: Answers ``expected``, ``cautious``, ``is_known`` and ``drift``.
+        engine: Times of a whole execution.
     """
 
     def __init__(self, network_latency_s: float = 0.0, engine: EngineTimes | None = None) -> None:
@@ -139,7 +139,7 @@ class StepTimes:
 
     def move_s(self, num_tokens: int) -> float:
         """Returns how long the batch waits while the KV of so many tokens moves to host memory and back."""
-        return 2 * self.expected.restore_s(num_tokens)
+        return 2 * self.engine.expected.restore_s(num_tokens)
 
     # --- A segment
 
@@ -160,35 +160,8 @@ class StepTimes:
         """Returns how long its next segment takes from now on, and before that bringing back what it lost of its KV."""
         time_s = self.generation_time_s(generation)  # with computing it, where it was dropped
         if generation.is_offloaded:
-            time_s += self.cautious.restore_s(generation.kv_len - generation.sequence.num_cached_tokens)
+            time_s += self.engine.cautious.restore_s(generation.kv_len - generation.sequence.num_cached_tokens)
         return time_s
-
-    # --- A whole execution (``core.execution_time``)
-
-    @property
-    def expected(self) -> ExecutionTime:
-        """Estimates that are too high as often as too low."""
-        return self.engine.expected
-
-    @property
-    def cautious(self) -> ExecutionTime:
-        """Estimates that are rarely too low."""
-        return self.engine.cautious
-
-    @property
-    def is_known(self) -> bool:
-        """Whether they may be relied on to refuse a request."""
-        return self.engine.is_known
-
-    @property
-    def drift(self) -> float | None:
-        """Measured over profiled time of recent decode steps; None without a profile."""
-        return self.engine.drift
-
-    @property
-    def source(self) -> str:
-        """Where the times of an execution come from, for people."""
-        return self.engine.source
 
 
 class SmoothedBound:
@@ -254,7 +227,7 @@ class _LearnedTime:
     model: StepModel
     factor: float
 
-    def prefill_s(self, num_tokens: int, kv_len: int, chunk_tokens: int, co_batch: CoBatch = ALONE) -> float:  # noqa: ARG002
+    def prefill_s(self, num_tokens: int, kv_len: int, chunk_tokens: int, co_batch: CoBatch = ALONE) -> float:
         num_full, rest = divmod(num_tokens, chunk_tokens)
         num_seqs = co_batch.num_seqs + 1
         time_s = num_full * self.model.step_s(chunk_tokens, num_seqs)
@@ -263,7 +236,7 @@ class _LearnedTime:
     def decode_line(self, num_seqs: int) -> DecodeLine:
         return DecodeLine(self.factor * self.model.step_s(0, num_seqs), 0.0)
 
-    def evict_s(self, num_tokens: int) -> float:  # noqa: ARG002
+    def evict_s(self, num_tokens: int) -> float:
         return 0.0  # it knows no cache lengths, so nothing is evicted
 
     def restore_s(self, num_tokens: int) -> float:

@@ -165,7 +165,7 @@ class Budgets:
     def _lost(self, kept: KeptBudget, now_s: float) -> PlannerError | None:
         """Returns why it is certain, or late in the budget to be expected, that a goal misses it with nothing out."""
         goal, scheduler = kept.goal, self._scheduler
-        if not scheduler.times.is_known:
+        if not scheduler.times.engine.is_known:
             return None
         budget_s = goal.request.time_budget_s
         has_something = goal.delivered or (goal.is_closed_in_time and (goal.held or goal.can_truncate))
@@ -175,7 +175,7 @@ class Budgets:
             kept.left_s(now_s),
             budget_s,
             self._task(kept),
-            scheduler.times.expected,
+            scheduler.times.engine.expected,
             chunk_tokens=scheduler.config.max_num_batched_tokens,
             reserve=scheduler.config.reflex_reserve,
             can_be_closed=goal.is_closed_in_time,
@@ -195,11 +195,11 @@ class Budgets:
     def _decide(self, kept: KeptBudget, now_s: float) -> None:
         times, task = self._scheduler.times, self._task(kept)
         decision = self._solve(kept, now_s)
-        if times.is_known and (kept.decision is None or kept.goal.wcet_s is None):
+        if times.engine.is_known and (kept.decision is None or kept.goal.wcet_s is None):
             num_tokens = self._in_tokens(kept.goal, decision)
             kept.num_counted_tokens = kept.goal.generation.num_output_tokens + num_tokens
             self._forget_worst(kept)
-        if times.is_known and kept.goal.wcet_s is None and kept.goal.awaited_length is None:
+        if times.engine.is_known and kept.goal.wcet_s is None and kept.goal.awaited_length is None:
             self._note_prediction(kept, decision, task, now_s)
         self._pull(kept, decision)
         kept.worst_s = self._worst_s(kept) + (decision.setup.wait_s if decision.waits_for_memory else 0.0)
@@ -210,15 +210,17 @@ class Budgets:
 
     def _solve(self, kept: KeptBudget, now_s: float) -> Decision:
         times, solver = self._scheduler.times, self._solver
-        if not times.is_known:  # too early to judge, and no reason to refuse: it gets a slot
+        if not times.engine.is_known:  # too early to judge, and no reason to refuse: it gets a slot
             most = self._scheduler.config.max_num_seqs - 1
             return Decision(
                 measures=(Measure.RESERVED_SLOT,), max_co_batched=most, num_tokens=1, wcet_s=0.0, setup=Setup()
             )
         if kept.goal.request.overrun is OverrunStrategy.PARTIAL:  # it is closed a step earlier
-            solver = replace(solver, way_s=solver.way_s + times.cautious.decode_line(1).q_s)
+            solver = replace(solver, way_s=solver.way_s + times.engine.cautious.decode_line(1).q_s)
         # What is over already is refused as any budget that cannot be kept: it was a good number when it came.
-        return solver.solve(max(kept.left_s(now_s), 1e-9), self._task(kept), self._load(kept, now_s), times.cautious)
+        return solver.solve(
+            max(kept.left_s(now_s), 1e-9), self._task(kept), self._load(kept, now_s), times.engine.cautious
+        )
 
     def _note_prediction(self, kept: KeptBudget, decision: Decision, task: Task, now_s: float) -> None:
         """Notes what the first sound decision expects, counted from the arrival (docs/metrics.md)."""
@@ -231,7 +233,7 @@ class Budgets:
             slots.discard(goal.request.request_id)
             kv_lens = [_kv_len(g) for g in self._scheduler.generations if g.request_id in slots]
             setup = replace(setup, co_batch=min(setup.co_batch, CoBatch(len(kv_lens), sum(kv_lens))))
-        expected_s = execution_s(task, num_tokens, setup, self._scheduler.times.expected)
+        expected_s = execution_s(task, num_tokens, setup, self._scheduler.times.engine.expected)
         goal.predicted_time_s, goal.wcet_s = elapsed_s + expected_s, elapsed_s + decision.wcet_s
 
     def _pull(self, kept: KeptBudget, decision: Decision) -> None:
@@ -377,7 +379,7 @@ class Budgets:
         known.discard(kept.goal.generation)
         largest = sorted(map(_kv_len, known), reverse=True)[: max(0, most)]
         wait_tokens = sum(_num_prompt_tokens(g) for g in reserved)
-        chunk_tokens, time = scheduler.config.max_num_batched_tokens, scheduler.times.cautious
+        chunk_tokens, time = scheduler.config.max_num_batched_tokens, scheduler.times.engine.cautious
         removed = 0 if decision is None or task.is_evicted else decision.num_removed_tokens
         num_tokens = replace(task, is_evicted=task.is_evicted or removed > 0).pessimistic_tokens(self._solver.k)
         if decision is not None and decision.max_tokens is not None:

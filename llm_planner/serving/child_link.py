@@ -242,7 +242,7 @@ def _start(connection: Connection) -> "subprocess.Popen[bytes]":
     descriptor = connection.fileno()
     code = f"import sys; sys.path[:] = {sys.path}; from llm_planner.serving.child_process import main; main()"
     command = ends_with_parent([sys.executable, "-c", code, str(descriptor)], signal.SIGKILL)
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[descriptor])  # noqa: S603 -- no shell
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[descriptor])
 
 
 def _shut_down(connection: Connection) -> None:

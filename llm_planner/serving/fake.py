@@ -28,7 +28,7 @@ class FakeTokenizer:
         """Tokens that end a generation."""
         return frozenset({EOS_TOKEN_ID})
 
-    def encode(self, text: str, *, allow_special: bool = False) -> list[int]:  # noqa: ARG002
+    def encode(self, text: str, *, allow_special: bool = False) -> list[int]:
         """Returns the ids of ``text``; there are no special tokens in it."""
         raw, size = text.encode(), self._bytes_per_token
         return [int.from_bytes(b"\x01" + raw[i : i + size], "big") for i in range(0, len(raw), size)]
@@ -114,7 +114,7 @@ class FakeBackend:
             can_insert=self.can_insert,
         )
 
-    def load_prefix(self, prefix_id: str, token_ids: Seq[int], adapter: str | None = None) -> int:  # noqa: ARG002
+    def load_prefix(self, prefix_id: str, token_ids: Seq[int], adapter: str | None = None) -> int:
         """Returns how many leading tokens of the prefix are shared: whole blocks, or none if memory is short."""
         if prefix_id not in self._prefixes:
             num_blocks = len(token_ids) // self.block_size

@@ -62,12 +62,14 @@ class Meter:
 
     Args:
         stopwatch: Measures decisions; None where time is virtual.
+
+    Attributes:
+        totals: The sums so far.
     """
 
     def __init__(self, stopwatch: Clock | None = None) -> None:
         self._stopwatch = stopwatch
-        self._num_steps = self._num_computed_tokens = self._num_output_tokens = self._num_decisions = 0
-        self._busy_s = self._decision_s = 0.0
+        self.totals = Totals()
 
     def now_s(self) -> float:
         """Returns the time of the stopwatch; always 0 without one."""
@@ -80,27 +82,18 @@ class Meter:
         began_s = self._stopwatch.now_s()
         scheduled = scheduler.schedule(now_s)
         if not scheduled.is_empty:
-            self._decision_s += self._stopwatch.now_s() - began_s
-            self._num_decisions += 1
+            decision_s = self.totals.decision_s + self._stopwatch.now_s() - began_s
+            self.totals = replace(self.totals, num_decisions=self.totals.num_decisions + 1, decision_s=decision_s)
         return scheduled
 
     def count(self, scheduled: SchedulerOutput, output: StepOutput) -> None:
         """Adds a step that was executed."""
-        self._num_steps += 1
-        self._num_computed_tokens += sum(scheduled.num_scheduled_tokens.values())
-        self._num_output_tokens += sum(map(len, output.token_ids.values()))
-        self._busy_s += output.duration_s
-
-    @property
-    def totals(self) -> Totals:
-        """The sums so far."""
-        return Totals(
-            num_steps=self._num_steps,
-            num_computed_tokens=self._num_computed_tokens,
-            num_output_tokens=self._num_output_tokens,
-            busy_s=self._busy_s,
-            num_decisions=self._num_decisions,
-            decision_s=self._decision_s,
+        self.totals = replace(
+            self.totals,
+            num_steps=self.totals.num_steps + 1,
+            num_computed_tokens=self.totals.num_computed_tokens + sum(scheduled.num_scheduled_tokens.values()),
+            num_output_tokens=self.totals.num_output_tokens + sum(map(len, output.token_ids.values())),
+            busy_s=self.totals.busy_s + output.duration_s,
         )
 
 

@@ -50,7 +50,6 @@ class PlanPreparer:
         library: Robot models.
         style: How to ask this kind of model.
         markup: What the model wants around the prompt.
-        is_constrained: Whether the grammar of the robot's skills constrains the decoding.
         replan_context: What the model has in sight when a plan goes on another way.
         min_confidence: How sure it must be of each statement, 0 to 1; else the goal is not understood.
         checks: Returns what holds the plan of a request against its instruction; None for nothing (scripted plans).
@@ -67,7 +66,6 @@ class PlanPreparer:
         style: PromptStyle = PromptStyle.COMPACT,
         markup: PromptMarkup | None = None,
         sampling: SamplingParams | None = None,
-        is_constrained: bool = True,
         replan_context: ReplanContext = ReplanContext.KEEP,
         min_confidence: float = 0.0,
         checks: Callable[[RobotModel, PlanRequest], Seq[PlanCheck]] | None = None,
@@ -78,7 +76,6 @@ class PlanPreparer:
         self._library = library
         self._encoder = PromptEncoder(tokenizer=tokenizer, style=style, markup=markup or PromptMarkup())
         self._sampling = sampling or SamplingParams()
-        self._is_constrained = is_constrained
         self._replan_context = replan_context
         self._min_confidence = min_confidence
         self._checks = checks
@@ -121,7 +118,7 @@ class PlanPreparer:
         done = self._conversation(so_far) if keeps else (self._encoder.encode_plan(_done(so_far)), 0)
         delivered_ids, num_inserted = done
         writable = self._writable(model, request, allowed)
-        grammar = self._grammar(model, writable, can_ask=can_ask) if self._is_constrained else None
+        grammar = self._grammar(model, writable, can_ask=can_ask)
         num_open = num_open_blocks(request.delivered)
         if given_plan:  # no model reads it: it needs no room for a scene, and nobody waits for a prefix
             prompt, prefix_id, num_cached = self._encode(model, request, ""), None, 0
@@ -134,7 +131,7 @@ class PlanPreparer:
             prefix_id=prefix_id,
             num_cached_tokens=num_cached,
             grammar=grammar,
-            first_grammar=continued(grammar, num_open) if grammar is not None and request.delivered else None,
+            first_grammar=continued(grammar, num_open) if request.delivered else None,
             num_open_blocks=num_open,
             adapter=model.adapter,
             sampling=self._sampling,

@@ -97,8 +97,8 @@ def count(model: str, scheduler: Scheduler, num_goals: int) -> LoopStatus:
         num_suspended=scheduler.num_suspended,
         num_kv_blocks=scheduler.ledger.num_kv_blocks,
         num_free_kv_blocks=scheduler.ledger.free_blocks,
-        engine_drift=scheduler.times.drift,
-        engine_times=scheduler.times.source,
+        engine_drift=scheduler.times.engine.drift,
+        engine_times=scheduler.times.engine.source,
         num_shed=scheduler.num_shed,
     )
 

@@ -4,7 +4,7 @@
 import bisect
 import math
 import random
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.arm import ArmBody
@@ -13,13 +13,14 @@ from llm_planner.robots.driver import SkillFailedError, SkillResult, SkillStatus
 from llm_planner.robots.mobile import MobileBody
 from llm_planner.robots.model import Pose, RobotKind, RobotModel
 from llm_planner.robots.motion import Motion
-from llm_planner.robots.world import World, WorldObject
+from llm_planner.robots.robot_driver import MapSight
+from llm_planner.robots.world import World
 
 FAILURE_TIME_S = 0.1  # a robot needs a moment to find out that it cannot
 IDLE = SkillResult(SkillStatus.SUCCEEDED)
 
 
-class KinematicDriver:
+class KinematicDriver(MapSight):
     """Executes one call at a time (a ``SkillDriver``). The same seed, calls and times give the same run.
 
     Args:
@@ -73,14 +74,6 @@ class KinematicDriver:
         """Where the present motion leads; None while it stands."""
         motions = self._course.motions if self._course else ()
         return motions[-1].end if motions else None
-
-    def in_sight(self, _now_s: float) -> Collection[WorldObject]:
-        """Returns all that there is: in a map, nothing hides anything."""
-        return self.world.objects.values()
-
-    def noticed(self, _now_s: float) -> Collection[WorldObject]:
-        """Returns all that there is."""
-        return self.world.objects.values()
 
     def start(self, call: SkillCall, now_s: float) -> None:
         """Begins a call. Raises RuntimeError if one is running: drivers are told one thing at a time."""

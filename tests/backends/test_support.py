@@ -150,7 +150,7 @@ def test_the_cell_of_adapters_says_what_the_check_does(backend, adapted, handed_
         assert f"'adapters': ('{directory}',)" in handed_over(make_config(backend))
         return
     opened = []
-    monkeypatch.setattr(assembly, "_open_vllm", lambda *args: opened.append(vllm_settings(*args)))
+    monkeypatch.setitem(assembly._OPENERS, "vllm", lambda *args: opened.append(vllm_settings(*args)))
     with pytest.raises(AttributeError, match="tokenizer"):  # of no backend
         build_loop(make_config(backend))
     assert opened[0].adapters == (directory,)

@@ -26,7 +26,7 @@ from llm_planner.language.errors import PlanSyntaxError
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
 from llm_planner.planning.gate import SafetyGate
-from llm_planner.planning.limits import DEFAULT_LIMITS
+from llm_planner.planning.limits import MAX_CALLS
 from llm_planner.robots.driver import SkillStatus
 from llm_planner.robots.effect import Home, Land, TakeOff, Translate
 from llm_planner.robots.interpreter import Interpreter
@@ -116,7 +116,7 @@ class WatchedDriver(KinematicDriver):
 
     def start(self, call, now_s):
         self.num_calls += 1
-        self.require(self.num_calls <= DEFAULT_LIMITS.max_calls, f"{self.num_calls} calls")
+        self.require(self.num_calls <= MAX_CALLS, f"{self.num_calls} calls")
         self.require(any(_is_admitted(call, admitted) for admitted in self.admitted), f"{call} was not admitted")
         skill = self.model.skills.get(call.name)
         self.require(skill is not None, f"there is no skill {call.name}")

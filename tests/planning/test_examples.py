@@ -15,7 +15,7 @@ from llm_planner.language.parser import parse
 from llm_planner.language.syntax import Fail, Loop, Return, Unclear
 from llm_planner.planning.checks import instruction_checks
 from llm_planner.planning.examples import left_out, usable_examples
-from llm_planner.planning.prompt import MAX_STATIC_TOKENS, PromptStyle, build_prompt
+from llm_planner.planning.prompt import PromptStyle, build_prompt
 from llm_planner.robots.interpreter import run_plan
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import Example, RobotKind
@@ -25,6 +25,7 @@ from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.sim.kinematics import KinematicDriver
 
 LIBRARY = RobotLibrary()
+MAX_STATIC_TOKENS = 3072  # prefilled once, and a part of every context
 MODELS = {name: LIBRARY.get(name) for name in ("tello", "indy7")}
 EXAMPLES = [
     pytest.param(model, example, id=f"{model.name}: {example.instruction}")

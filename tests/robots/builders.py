@@ -11,6 +11,7 @@ from llm_planner.robots.world import ObjectRole, World, WorldObject
 from llm_planner.sim.kinematics import KinematicDriver
 
 LIBRARY = RobotLibrary()
+HOME_DEG = (0.0, 0.0, -90.0, 0.0, -90.0, 0.0)  # joints of an Indy7 as its URDF begins: the tool points down
 
 
 def room(*extra):

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_planner.robots.drivers.indy7_kinematics import HOME_DEG, Indy7Kinematics
+from llm_planner.robots.drivers.indy7_kinematics import Indy7Kinematics
 from llm_planner.robots.model import Workspace
 from llm_planner.robots.tool_path import JOINT_TOLERANCE_M, joint_legs, straight_legs
-from tests.robots.builders import LIBRARY
+from tests.robots.builders import HOME_DEG, LIBRARY
 
 RING = Workspace(reach_m=(0.2, 0.8), z_m=(0.0, 1.0))
 INDY7 = LIBRARY.get("indy7").workspace

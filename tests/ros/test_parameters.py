@@ -66,9 +66,10 @@ def start_with(settings, name, value):
         node.destroy_node()
 
 
-def test_the_page_shows_the_parameters_as_they_are():
-    """`make parameters` writes it again."""
+def test_page_and_example_show_the_parameters_as_they_are():
+    """`make parameters` writes them again."""
     specification = importlib.util.spec_from_file_location("parameters_page", ROOT / "scripts" / "parameters.py")
     script = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(script)
     assert script.PAGE.read_text(encoding="utf-8") == script.page()
+    assert script.EXAMPLE.read_text(encoding="utf-8") == script.example()

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The planner's action, service and topics, spoken to by strangers: nothing they send ends it or costs others much."""
 
+import math
+
 import pytest
 import rclpy
 from action_msgs.msg import GoalStatus
 from action_msgs.srv import CancelGoal
+from geometry_msgs.msg import Point, Pose
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rclpy.action.client import ActionClient
@@ -13,17 +16,16 @@ from unique_identifier_msgs.msg import UUID
 import llm_planner.msg as msgs
 from llm_planner.action import PlanTask
 from llm_planner.core.errors import ErrorCode
-from llm_planner.core.segment import ReportStatus
+from llm_planner.core.segment import ReportStatus, Situation
 from llm_planner.ros import qos
 from llm_planner.ros.action_server import MAX_REFUSED, RCLError
-from llm_planner.ros.plan_action import OLD_POSE, OLD_SITUATION
 from llm_planner.srv import GetCapacity, GetSegments
-from tests.ros.hostile import DIGITS, TEXTS, messages
+from tests.ros.hostile import TEXTS, messages
 from tests.ros.nodes import Spinner, wait_until
 
 pytestmark = pytest.mark.ros
 
-SITUATION = '{"scene": "", "pose": {"x_m": %s}}' % DIGITS  # noqa: UP031 -- braces
+NOWHERE = msgs.Situation(has_pose=True, robot_pose=Pose(position=Point(x=math.inf)))
 
 
 class Stranger:
@@ -96,41 +98,25 @@ def text_value(text):
 
 
 def make_report(goal_id, **fields):
-    value = text_value(SITUATION)
-    return msgs.SegmentReport(**({"goal_id": goal_id, "status": msgs.SegmentReport.FAILED, "value": value} | fields))
+    return msgs.SegmentReport(**({"goal_id": goal_id, "status": msgs.SegmentReport.FAILED} | fields))
 
 
 @pytest.mark.parametrize("is_known", [False, True])
-def test_a_report_with_a_number_of_400_digits_is_passed_over(planner, stranger, handle, is_known):
-    stranger.reports.publish(make_report(handle.goal_id if is_known else "0" * 32))
+def test_a_report_from_nowhere_is_passed_over(planner, stranger, handle, is_known):
+    goal_id = handle.goal_id if is_known else "0" * 32
+    stranger.reports.publish(make_report(goal_id, has_situation=True, situation=NOWHERE))
     assert planner_lives(stranger)
     handle.report(handle._segments[0], ReportStatus.SUCCEEDED)
     wait_until(lambda: planner.server.reports and planner.server.reports[-1].request_id == handle.goal_id)
     assert planner.server.reports[-1].status is ReportStatus.SUCCEEDED  # the other one never got there
 
 
-@pytest.mark.parametrize(
-    ("fields", "warning"),
-    [
-        ({"value": text_value('{"scene": "cat_1"}')}, OLD_SITUATION),
-        (
-            {
-                "has_situation": True,
-                "situation": msgs.Situation(scene="cat_1", has_pose=True, pose=msgs.Pose(yaw_deg=90.0)),
-            },
-            OLD_POSE,
-        ),
-    ],
-)
-def test_the_old_form_of_a_situation_is_taken_with_one_warning(planner, stranger, handle, monkeypatch, fields, warning):
-    warnings = []
-    logger = type(planner.node.get_logger())
-    monkeypatch.setattr(logger, "warning", lambda _self, text, **options: warnings.append((text, options)))
-    stranger.reports.publish(make_report(handle.goal_id, **fields))
-    wait_until(lambda: planner.server.reports and planner.server.reports[-1].situation is not None)
-    assert planner.server.reports[-1].situation.scene == "cat_1"
-    wait_until(lambda: warnings)
-    assert warnings == [(warning, {"once": True})]
+def test_a_robot_that_waits_says_what_it_sees(planner, stranger, handle):
+    seen = msgs.Situation(scene="cat_1")
+    stranger.reports.publish(make_report(handle.goal_id, has_situation=True, situation=seen, value=text_value("cat_2")))
+    wait_until(lambda: planner.server.reports and planner.server.reports[-1].request_id == handle.goal_id)
+    report = planner.server.reports[-1]
+    assert (report.situation, report.value) == (Situation(scene="cat_1"), "cat_2")
 
 
 def test_nothing_is_read_of_reports_on_goals_that_are_unknown_or_have_ended(planner, stranger, handle, monkeypatch):
@@ -146,7 +132,7 @@ def test_nothing_is_read_of_reports_on_goals_that_are_unknown_or_have_ended(plan
 
 
 def test_a_long_reason_is_cut(planner, stranger, handle):
-    stranger.reports.publish(make_report(handle.goal_id, value=msgs.Value(), reason="why " * 1_000_000))
+    stranger.reports.publish(make_report(handle.goal_id, reason="why " * 1_000_000))
     result = handle.result(10.0)
     assert result.error_code is ErrorCode.SKILL_FAILED
     assert len(result.error_msg) == 1000

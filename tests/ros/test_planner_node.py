@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 import rclpy
-import yaml
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -125,18 +124,6 @@ def test_parameters_are_described_and_fixed_once_configured(planner, start_manag
     (result,) = manager.call(SetParameters, "set_parameters", request).results
     assert not result.successful
     assert "clean up" in result.reason
-
-
-def test_the_parameter_file_shows_all_parameters_with_their_defaults(planner):
-    def flatten(values, prefix=""):
-        for key, value in values.items():
-            yield from flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else [(prefix + key, value)]
-
-    written = dict(flatten(yaml.safe_load((ROOT / "config/planner.yaml").read_text())["/**"]["ros__parameters"]))
-    own = {name for name in planner.node._parameters if name not in {"use_sim_time", "start_type_description_service"}}
-    assert set(written) == own
-    declared = {name: planner.node.get_parameter(name).value for name in own - {"startup_check_s"}}
-    assert {name: written[name] for name in declared} == declared
 
 
 def test_diagnostics_show_queue_and_model(planner):

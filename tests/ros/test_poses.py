@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poses travel as ``geometry_msgs/Pose``; the deprecated one in degrees is sent too, and read where it is alone."""
+"""Poses travel as ``geometry_msgs/Pose``."""
 
 import math
 
@@ -18,7 +18,6 @@ from llm_planner.ros.situations import from_situation, to_situation
 pytestmark = pytest.mark.ros
 
 HERE = Pose(x_m=1.0, y_m=-2.0, z_m=0.5, yaw_deg=90.0)
-HERE_BEFORE_0_3 = msgs.Pose(x_m=1.0, y_m=-2.0, z_m=0.5, yaw_deg=90.0)
 HALF = math.sqrt(0.5)
 THERE = StandardPose(position=Point(x=3.0), orientation=Quaternion(z=HALF, w=-HALF))
 """At x = 3 m, turned 90 degrees to the right."""
@@ -34,32 +33,25 @@ def start_of(**fields):
     return conversions.to_request(goal, "0" * 32).start_pose
 
 
-def test_goals_and_situations_have_a_pose_of_ros_and_until_0_3_our_own():
+def test_goals_and_situations_have_a_pose_of_ros():
     request = PlanRequest(
         request_id="0" * 32, robot_id="drone_1", robot_model="tello", instruction="go", start_pose=HERE
     )
     goal, situation = conversions.to_goal(request), from_situation(Situation(scene="", pose=HERE))
-    assert (goal.has_start_pose, goal.start_pose) == (True, HERE_BEFORE_0_3)
-    assert (situation.has_pose, situation.pose) == (True, HERE_BEFORE_0_3)
+    assert (goal.has_start_pose, situation.has_pose) == (True, True)
     assert is_here(goal.robot_pose)
     assert is_here(situation.robot_pose)
 
 
-def test_the_pose_of_ros_counts():
-    assert start_of(has_start_pose=True, robot_pose=THERE, start_pose=HERE_BEFORE_0_3) == Pose(x_m=3.0, yaw_deg=-90.0)
-    situation = msgs.Situation(has_pose=True, robot_pose=THERE, pose=HERE_BEFORE_0_3)
-    assert to_situation(situation).pose == Pose(x_m=3.0, yaw_deg=-90.0)
-
-
-def test_our_own_pose_counts_where_it_is_the_only_one():
-    assert start_of(has_start_pose=True, start_pose=HERE_BEFORE_0_3) == HERE
-    assert to_situation(msgs.Situation(has_pose=True, pose=HERE_BEFORE_0_3)).pose == HERE
+def test_the_pose_of_ros_is_read():
+    assert start_of(has_start_pose=True, robot_pose=THERE) == Pose(x_m=3.0, yaw_deg=-90.0)
+    assert to_situation(msgs.Situation(has_pose=True, robot_pose=THERE)).pose == Pose(x_m=3.0, yaw_deg=-90.0)
 
 
 def test_home_is_a_pose_and_no_pose_is_none():
     assert start_of(has_start_pose=True) == Pose()
-    assert start_of(robot_pose=THERE, start_pose=HERE_BEFORE_0_3) is None
-    assert to_situation(msgs.Situation(robot_pose=THERE, pose=HERE_BEFORE_0_3)).pose is None
+    assert start_of(robot_pose=THERE) is None
+    assert to_situation(msgs.Situation(robot_pose=THERE)).pose is None
 
 
 def test_a_robot_that_banks_has_the_heading_that_it_has():
@@ -71,4 +63,4 @@ def test_a_robot_that_banks_has_the_heading_that_it_has():
         z=math.sin(yaw) * math.cos(roll),
         w=math.cos(yaw) * math.cos(roll),
     )
-    assert poses.to_pose(StandardPose(orientation=turn), msgs.Pose()) == Pose(yaw_deg=60.0)
+    assert poses.to_pose(StandardPose(orientation=turn)) == Pose(yaw_deg=60.0)

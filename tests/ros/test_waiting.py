@@ -101,7 +101,9 @@ def test_send_waits_for_a_planner_that_loads_and_says_so(start, waited_for):
     operator = start(Operator, "drone_1", planner="/slow", server_timeout_s=1.5)
     send = Send("drone_1", "mf(20);mb(30);")
     wait_until(lambda: "planner /slow is loading planner-small" in waited_for, TIMEOUT_S)
-    assert operator.robot._missions.num_pending == 0  # a console that gives up leaves nothing behind
+    missions = operator.robot._missions
+    assert not missions._pending
+    assert not missions._obeyed  # a console that gives up leaves nothing behind
     planner.loaded.set()
     assert send.result.exit_code == 0, send.result.output
     assert "planner /slow is loading planner-small" in send.result.stderr

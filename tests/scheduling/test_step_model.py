@@ -117,4 +117,4 @@ def test_an_engine_whose_steps_take_no_time_teaches_nothing():
     times = StepTimes()
     for _ in range(50):
         times.observe_step([(1, 10)], 0.0)
-    assert times.cautious.decode_line(1).q_s == times.expected.decode_line(1).q_s
+    assert times.engine.cautious.decode_line(1).q_s == times.engine.expected.decode_line(1).q_s

@@ -120,14 +120,14 @@ def test_an_empty_step_teaches_nothing():
         times.observe_step([], 9.0)
     assert times.bound_s(step(1)) == DEFAULT_STEP_S
     assert times.step_s == DEFAULT_STEP_S
-    assert not times.is_known
+    assert not times.engine.is_known
 
 
 def test_a_step_that_moves_kv_says_nothing_of_computing():
     times = StepTimes()
     for _ in range(2 * ENOUGH_STEPS):
         times.observe_step(chunks(1), 0.5, moves_kv=True)
-    assert not times.is_known
+    assert not times.engine.is_known
 
 
 def test_offloaded_kv_takes_the_profiled_time_to_come_back():
@@ -174,8 +174,8 @@ def test_one_step_of_the_loop_teaches_every_answer():
         tokens = dict.fromkeys(scheduled.num_scheduled_tokens, (7,))
         scheduler.update(scheduled, StepOutput(token_ids=tokens, duration_s=0.02), {}, 0.0)
     times = scheduler.times
-    assert times.is_known
+    assert times.engine.is_known
     assert times.decode_bound_s == pytest.approx(0.02)
     assert times.model.base_s == pytest.approx(0.02)
-    assert times.expected.decode_line(1).q_s == pytest.approx(0.02)
+    assert times.engine.expected.decode_line(1).q_s == pytest.approx(0.02)
     assert times.step_s < DEFAULT_STEP_S

@@ -19,7 +19,7 @@ from llm_planner.core.segment import BlockEdge, MarkStatus, ReportStatus, Situat
 from llm_planner.language.printer import to_text
 from llm_planner.language.syntax import And, Boolean, Call, Comparison, If, Loop, Name, Or, Return, Text
 from llm_planner.planning.failure_context import ReplanContext
-from llm_planner.planning.limits import DEFAULT_LIMITS
+from llm_planner.planning.limits import MAX_DEPTH
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.robots.driver import SkillResult, SkillStatus
 from llm_planner.robots.executor import ExecutorState, SegmentExecutor
@@ -36,7 +36,6 @@ from tests.serving.builders import make_admission, make_request
 LIBRARY = RobotLibrary()
 TELLO = LIBRARY.get("tello")
 TICK_S = 0.1
-MAX_DEPTH = DEFAULT_LIMITS.max_depth
 MAX_REPLANS = 2
 
 leaves = st.sampled_from(["call", "call", "loop", "return"])

@@ -261,10 +261,6 @@ def test_markup_surrounds_the_parts():
     assert text.endswith("</user>")
 
 
-def test_no_grammar_if_not_constrained():
-    assert make_preparer(FakeBackend(), is_constrained=False).prepare(make_request()).sequence.grammar is None
-
-
 def test_delivered_segments_end_the_prompt():
     backend = FakeBackend()
     whole = plan({"fly": "mf(100);tc(90);"}, "tello", "fly")[-1].result.segments

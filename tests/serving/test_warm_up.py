@@ -16,10 +16,10 @@ def test_a_rehearsal_teaches_what_a_step_takes_and_leaves_nothing_behind():
     loop = make_loop(backend=backend, policy="fcfs_stream")
     loop.warm_up([make_request(instruction="long")])
     free = backend.num_free_blocks  # but for the shared prefix
-    assert not loop._scheduler.times.is_known
+    assert not loop._scheduler.times.engine.is_known
     loop.warm_up([make_request(instruction="long")], num_steps=8)
-    assert loop._scheduler.times.is_known
-    assert loop._scheduler.times.expected.decode_line(1).q_s == pytest.approx(backend.timing.step_s, rel=0.2)
+    assert loop._scheduler.times.engine.is_known
+    assert loop._scheduler.times.engine.expected.decode_line(1).q_s == pytest.approx(backend.timing.step_s, rel=0.2)
     assert (backend.num_free_blocks, loop.status.num_goals) == (free, 0)
 
 

@@ -182,7 +182,7 @@ class Transformers:
             self._prompts, max_new_tokens=length, min_new_tokens=length, do_sample=False, pad_token_id=0
         )
 
-    def _forward(self, token_ids: torch.Tensor, cache: Any) -> None:  # noqa: ANN401 (DynamicCache)
+    def _forward(self, token_ids: torch.Tensor, cache: Any) -> None:
         output = self._model(token_ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
         self._cache = output.past_key_values
         self._last = output.logits[:, -1].argmax(dim=-1, keepdim=True)

@@ -83,7 +83,7 @@ class Section7:
         )
         return {**document, "num_robots": num_robots}
 
-    def _timely(self, wid: str, **changes: Any) -> dict[str, Any]:  # noqa: ANN401 (fields of TimelyBench)
+    def _timely(self, wid: str, **changes: Any) -> dict[str, Any]:
         fields = {
             "policies": POLICIES,
             "num_seeds": self.num_seeds,
@@ -112,7 +112,7 @@ def draw(documents: Mapping[str, Any], lab: Lab, directory: Path) -> None:
         figures.draw_two_rows(runs[policy][0], policy, directory / f"timely_two_rows_{policy}.png")
 
 
-def rounded(value: Any) -> Any:  # noqa: ANN401 (JSON)
+def rounded(value: Any) -> Any:
     """Returns a document with numbers of six significant digits."""
     if isinstance(value, dict):
         return {key: rounded(item) for key, item in value.items()}

@@ -117,7 +117,7 @@ def _remove(names: Sequence[str]) -> None:
         *(f"pl-out{number}" for number in range(len(names))),
     )  # they outlive a namespace whose processes end late
     for what in (*(("netns", name) for name in names), *(("link", link) for link in links)):
-        subprocess.run(["ip", what[0], "del", what[1]], check=False, capture_output=True)  # noqa: S603, S607 (no shell)
+        subprocess.run(["ip", what[0], "del", what[1]], check=False, capture_output=True)
 
 
 def _ip(*arguments: str) -> None:
@@ -125,7 +125,7 @@ def _ip(*arguments: str) -> None:
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 (no shell)
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode:
         raise PlannerError(
             ErrorCode.INVALID_CONFIG, f"{' '.join(command)}: {done.stderr.strip()} (network namespaces need root)"
@@ -158,7 +158,7 @@ def workers(config: Path, names: Sequence[str]) -> Iterator[list["subprocess.Pop
         processes = []
         for node, name in enumerate(names[1:], 1):
             command = ["ip", "netns", "exec", name, program, "cluster", "worker", "--config", str(config)]
-            process = subprocess.Popen(  # noqa: S603 (no shell)
+            process = subprocess.Popen(
                 [*command, "--node", str(node)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
             )
             processes.append(process)
@@ -180,7 +180,7 @@ def _head(config: Path, bench: NodesBench, name: str) -> dict[str, Any]:
     command = ["ip", "netns", "exec", name, sys.executable, "-m", __name__, str(config)]
     figures = config.with_name("figures.json")
     sizes = [str(bench.num_requests), str(bench.num_tokens), str(figures)]
-    done = subprocess.run([*command, *sizes], check=False, capture_output=True, text=True, timeout=TIMEOUT_S)  # noqa: S603
+    done = subprocess.run([*command, *sizes], check=False, capture_output=True, text=True, timeout=TIMEOUT_S)
     if done.returncode or not figures.is_file():
         raise PlannerError(ErrorCode.ENGINE_FAILED, f"the head of the nodes failed: {done.stderr[-2000:]}")
     return dict(json.loads(figures.read_text(encoding="utf-8")))

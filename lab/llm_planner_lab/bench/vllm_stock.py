@@ -112,19 +112,19 @@ class ScheduleWatch:
         self.is_stock = False
         self.schedule_s = self.step_s = self._plan_s = 0.0
 
-    def _timed_plan(self, roster: Any) -> None:  # noqa: ANN401 (a roster)
+    def _timed_plan(self, roster: Any) -> None:
         start_s = self._clock.now_s()
         self._plan(roster)
         self._plan_s = self._clock.now_s() - start_s
 
-    def _schedule(self, throttle_prefills: bool = False) -> Any:  # noqa: ANN401 (vLLM's SchedulerOutput)
+    def _schedule(self, throttle_prefills: bool = False) -> Any:
         start_s = self._clock.now_s()
         output = (self._stock if self.is_stock else self._ours)(throttle_prefills)
         self.schedule_s = self._clock.now_s() - start_s + (0.0 if self.is_stock else self._plan_s)
         self._scheduler.num_in_flight += self.is_stock  # as the mixin counts
         return output
 
-    def _whole_step(self) -> Any:  # noqa: ANN401 (vLLM's)
+    def _whole_step(self) -> Any:
         start_s = self._clock.now_s()
         result = self._step()
         self.step_s = self._clock.now_s() - start_s + self._plan_s

@@ -228,7 +228,7 @@ def _sweep(text: str) -> list[dict[str, float]]:
     return [{name: value} for value in numbers(f"--sweep {name}", values, float)]
 
 
-def _write_page(name: str, document: Any, output: Path | None, path: Path | None) -> None:  # noqa: ANN401 (JSON)
+def _write_page(name: str, document: Any, output: Path | None, path: Path | None) -> None:
     """Writes the page and its document into a directory, the document elsewhere, or prints it."""
     if output is not None:
         for written in write_report(name, rounded(document), output / f"{name}.json", output / f"{name}.md"):
@@ -237,7 +237,7 @@ def _write_page(name: str, document: Any, output: Path | None, path: Path | None
         _write(document, path)
 
 
-def _write(document: Any, path: Path | None) -> None:  # noqa: ANN401 (JSON)
+def _write(document: Any, path: Path | None) -> None:
     if path is None:
         print_json(document)
     else:

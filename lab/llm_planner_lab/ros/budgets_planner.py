@@ -77,7 +77,7 @@ class JournalledLoop:
         self._arrived = {}
         return events
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- whatever else a loop has
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._loop, name)
 
 

@@ -87,7 +87,7 @@ def _long_goals(node: Node, planner: str, call: Call, pid: int) -> dict[str, Any
     ping = partial(service.call_async, GetSegments.Request(goal_id=UNKNOWN_GOAL))
     command = [sys.executable, "-m", "llm_planner_lab.ros.latency", "send-long"]
     waits_s, resident_bytes = [], []
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as sender:  # noqa: S603 -- our own
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as sender:
         assert sender.stdin is not None
         assert sender.stdout is not None
         idle_s = max(call(ping)[1] for _ in range(100))

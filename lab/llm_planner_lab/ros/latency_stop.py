@@ -74,7 +74,7 @@ def _trial(watch: _Watch, robot: str, turning_s: float) -> tuple[float, float]:
     watch.has_started.clear()
     watch.has_ended.clear()
     command = [sys.executable, "-c", SEND, "send", robot, TURN, "--urgent"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as send:  # noqa: S603 -- ours
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as send:
         _require(watch.has_started.wait(TIMEOUT_S), "the robot did not begin")
         time.sleep(turning_s)
         signalled_s = time.time()

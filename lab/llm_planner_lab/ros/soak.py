@@ -103,7 +103,7 @@ def soak(composition: Composition, seconds: float, num_browsers: int, log_dir: P
             with ExitStack() as browsers:
                 for _ in range(num_watching):
                     command = [sys.executable, "-c", BROWSER, f"http://127.0.0.1:{PORT}/"]
-                    browser = browsers.enter_context(subprocess.Popen(command, stderr=subprocess.DEVNULL))  # noqa: S603
+                    browser = browsers.enter_context(subprocess.Popen(command, stderr=subprocess.DEVNULL))
                     browsers.callback(browser.kill)
                 began_s = time.process_time()
                 shares[phase] = share_of_core(fleet.pids, seconds / 2)

@@ -127,7 +127,7 @@ class SimulatedBackend:
         """Returns what was done, since the last call, so that a generation had its KV again."""
         return self._returns.pop(request_id, KVReturn.NOTHING)
 
-    def load_prefix(self, prefix_id: str, token_ids: Seq[int], adapter: str | None = None) -> int:  # noqa: ARG002
+    def load_prefix(self, prefix_id: str, token_ids: Seq[int], adapter: str | None = None) -> int:
         """Returns how many leading tokens of the prefix are shared: whole blocks, or none if memory is short."""
         if not self._reuses_prefixes:
             return 0

@@ -42,7 +42,7 @@ class _Goal:
         kept: list[list[int]] = []
         num_open = 0
         for index in sorted(self.segments):
-            if _is_replan(self.segments[index]):
+            if self.segments[index].get("is_replan", False):
                 last, num_open = max((f for f in failed if f < index), default=index), 0
                 kept = [parts for parts in kept if parts[-1] < last]
                 continue
@@ -150,11 +150,6 @@ def _prompt_tokens(goal: _Goal) -> tuple[int, int]:
         return int(end["num_prompt_tokens"]), int(end["num_cached_tokens"])
     text = goal.accepted["instruction"] + goal.accepted["scene"]
     return len(text) // CHARACTERS_PER_TOKEN, 0
-
-
-def _is_replan(line: Line) -> bool:
-    """Returns whether the line of a segment is of a marker; recordings of before 0.2 say it by an empty text."""
-    return bool(line.get("is_replan", not line["text"]))
 
 
 def _edge(line: Line) -> int:

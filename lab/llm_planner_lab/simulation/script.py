@@ -21,7 +21,6 @@ from llm_planner.robots.library import RobotLibrary
 from llm_planner.serving.preparation import Session
 
 _PIECE = re.compile(r" ?_?[A-Za-z]{1,8}|\d{1,3}|_|[^\w\s]+|\s+")
-_TOKEN_ID = 1
 
 
 def split_tokens(text: str) -> list[str]:
@@ -125,7 +124,7 @@ class _PieceTokenizer:
     def eos_token_ids(self) -> frozenset[int]:
         return frozenset()
 
-    def encode(self, text: str, *, allow_special: bool = False) -> list[int]:  # noqa: ARG002
+    def encode(self, text: str, *, allow_special: bool = False) -> list[int]:
         if text:
             raise PlannerError(ErrorCode.INVALID_CONFIG, "a scripted plan cannot go on from delivered segments")
         return []

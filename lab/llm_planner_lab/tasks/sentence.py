@@ -119,7 +119,7 @@ _JOINERS = (
 def read_templates(name: str) -> dict[str, Any]:
     """Returns a file of ``templates/``, every text in it as ``lines``."""
 
-    def parsed(node: Any) -> Any:  # noqa: ANN401 (any part of a document)
+    def parsed(node: Any) -> Any:
         if isinstance(node, str):
             return lines(node)
         if isinstance(node, dict):

@@ -16,7 +16,7 @@ _LONGEST_EAGER = 200
 """Up to this length the fused attention's backward pass is the slower one, on a CPU."""
 
 
-def planner_config(**changes: Any) -> LlamaConfig:  # noqa: ANN401 (any key of LlamaConfig)
+def planner_config(**changes: Any) -> LlamaConfig:
     """Returns the shape of the bundled planner, with changes."""
     shape: dict[str, Any] = {
         "vocab_size": 4096,

@@ -20,11 +20,11 @@ EXPECTED = ExpectedDuration(min_s=0.5, p50_s=1.5, p90_s=2.0)
 
 
 def a_goal(name="g", at_s=100.0, *, texts=("mf(100);", "tc(90);"), reports=True, code=ErrorCode.NONE, **changes):
-    """Returns the events of one goal: segments 0.1 s apart, executed in 1 s each."""
+    """Returns the events of one goal: segments 0.1 s apart, executed in 1 s each; an empty text is a marker's."""
     request = PlanRequest(request_id=name, robot_id="d1", robot_model="tello", instruction="go", scene="box")
     lines = [event_log.accepted(replace(request, **changes), at_s)]
     for index, text in enumerate(texts):
-        segment = Segment(index=index, text=text, calls=(), expected=EXPECTED, num_tokens=5 + index)
+        segment = Segment(index=index, text=text, calls=(), expected=EXPECTED, num_tokens=5 + index, is_replan=not text)
         lines.append(event_log.segment_sent(name, segment, at_s + 0.1 * (index + 1)))
         started = SegmentReport(request_id=name, index=index, status=ReportStatus.STARTED)
         if reports:

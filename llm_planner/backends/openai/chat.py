@@ -81,7 +81,7 @@ class ChatTokens(OutputTokens):
 class Uncut(StatementEnds):
     """An answer that cannot be asked for in parts."""
 
-    def feed(self, piece: bytes) -> bool:  # noqa: ARG002
+    def feed(self, piece: bytes) -> bool:
         """Returns False: it is not to be left."""
         return False
 

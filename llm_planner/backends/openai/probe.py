@@ -276,7 +276,7 @@ class _Answer:
     num_cached_tokens: int | None
 
 
-def _text(answer: Any) -> str:  # noqa: ANN401 (JSON)
+def _text(answer: Any) -> str:
     """Returns the text of a chat's answer; empty if there is none."""
     try:
         return str(answer["choices"][0]["message"]["content"] or "")

@@ -108,7 +108,7 @@ class ModelServer:
                 is_final=True,
             ) from error
 
-    async def ask(self, path: str, body: Mapping[str, Any]) -> Any:  # noqa: ANN401 (JSON)
+    async def ask(self, path: str, body: Mapping[str, Any]) -> Any:
         """Returns what a path answers to a request, as JSON; a path that begins with ``/`` does not lie below /v1.
 
         Raises:
@@ -268,7 +268,7 @@ def _card(entry: Mapping[str, Any]) -> ModelCard:
     )
 
 
-def token_id_of(value: Any) -> int:  # noqa: ANN401 (JSON)
+def token_id_of(value: Any) -> int:
     """Returns a token id of an answer.
 
     Raises:

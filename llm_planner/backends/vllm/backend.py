@@ -163,7 +163,7 @@ class VllmBackend:
         request = engine.inputs.process_inputs(name, prompt, parameters, self._tasks, lora_request=adapter)
         engine.core.add_request(*engine.core.preprocess_add_request(request))
 
-    def _sampling(self, sequence: Sequence, max_tokens: int | None) -> Any:  # noqa: ANN401 (vLLM's SamplingParams)
+    def _sampling(self, sequence: Sequence, max_tokens: int | None) -> Any:
         from vllm import SamplingParams
         from vllm.sampling_params import StructuredOutputsParams
 
@@ -211,7 +211,7 @@ class VllmBackend:
             message = f"vLLM broke down: {error!r}; the engine must be restarted"
             raise PlannerError(ErrorCode.ENGINE_FAILED, message) from error
 
-    def _collect(self, outputs: Any) -> None:  # noqa: ANN401 (vLLM's)
+    def _collect(self, outputs: Any) -> None:
         """Notes which step came back and what it brought."""
         outer, arrival_of, scheduler = self._names.outer, self._arrivals.of, self._scheduler
         completed = scheduler.completed or {}
@@ -263,7 +263,7 @@ class VllmBackend:
         return 0 if request is None else len(request.spec_token_ids)
 
 
-def _choices(output: Any) -> list[TokenChoice]:  # noqa: ANN401 (vLLM's EngineCoreOutput)
+def _choices(output: Any) -> list[TokenChoice]:
     """Returns how sure the model was of each new token.
 
     Deviation from our own engine: among the tokens that the grammar allows, because vLLM masks the logits before it

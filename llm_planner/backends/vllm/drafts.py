@@ -36,13 +36,13 @@ class NoDrafts:
         config: Of vLLM.
     """
 
-    def __init__(self, config: Any) -> None:  # noqa: ANN401 (vLLM's)
+    def __init__(self, config: Any) -> None:
         del config
 
-    def load_model(self, model: Any) -> None:  # noqa: ANN401 (vLLM's)
+    def load_model(self, model: Any) -> None:
         """Needs no weights."""
 
-    def propose(self, sampled_token_ids: Seq[Seq[int]], *_: Any, **__: Any) -> list[list[int]]:  # noqa: ANN401
+    def propose(self, sampled_token_ids: Seq[Seq[int]], *_: Any, **__: Any) -> list[list[int]]:
         """Returns an empty draft for each request."""
         return [[] for _ in sampled_token_ids]
 
@@ -56,7 +56,7 @@ class ForcedTokens:
     def advance(self, token_ids: Seq[int]) -> None:
         """Learns nothing."""
 
-    def draft(self, matcher: Matcher | None, max_tokens: int, least_probability: float) -> tuple[int, ...]:  # noqa: ARG002
+    def draft(self, matcher: Matcher | None, max_tokens: int, least_probability: float) -> tuple[int, ...]:
         """Returns the tokens that must come next, at most ``max_tokens``."""
         fork = None if matcher is None else matcher.fork()
         forced: list[int] = []

@@ -41,7 +41,7 @@ def ready_pipeline(core: "EngineCore") -> None:
     core.batch_queue = deque(maxlen=core.batch_queue_size)
 
 
-def _make_buffers(worker: Any) -> None:  # noqa: ANN401 (vLLM's worker)
+def _make_buffers(worker: Any) -> None:
     worker.model_runner._dummy_run(1)  # noqa: SLF001
 
 
@@ -58,7 +58,7 @@ def compute_s(core: "EngineCore", stage: int, num_tokens: int) -> float:
     return max(core.model_executor.collective_rpc(_compute_s, args=(stage, num_tokens)))
 
 
-def _compute_s(worker: Any, stage: int, num_tokens: int) -> float:  # noqa: ANN401 (vLLM's worker)
+def _compute_s(worker: Any, stage: int, num_tokens: int) -> float:
     """Runs in every worker; those of other stages wait."""
     import torch
     from vllm.distributed import get_pp_group

@@ -44,7 +44,7 @@ class WatchedMixin(_Base):
         num_empty_calls: How often it had no request for one.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 (vLLM's business)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.scheduled: dict[str, int] = {}
         self.completed: dict[str, int] | None = None
@@ -53,7 +53,7 @@ class WatchedMixin(_Base):
         self.micro_batches: MicroBatches | None = None
         self.num_in_flight = self.num_calls = self.num_empty_calls = 0
 
-    def plan(self, roster: Roster) -> None:  # noqa: ARG002 (vLLM decides)
+    def plan(self, roster: Roster) -> None:
         """Begins a step."""
         self.scheduled, self.completed, self.rejected = {}, None, {}
 
@@ -105,7 +105,7 @@ class RosterMixin(WatchedMixin):
     max_num_scheduled_tokens: int
     num_spec_tokens: int
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 (vLLM's business)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.num_given_up = 0
         self._roster = Roster()

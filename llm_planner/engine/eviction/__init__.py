@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Eviction methods by name. To add one: a file here, and a line in ``_METHODS``."""
+"""Eviction methods by name. To add one: a class, e.g. in ``methods.py``, and a line in ``_METHODS``."""
 
 from collections.abc import Callable
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.engine.eviction.interface import EvictionMethod
-from llm_planner.engine.eviction.key_norm import KeyNorm
-from llm_planner.engine.eviction.snapkv import SnapKV
-from llm_planner.engine.eviction.streaming import StreamingLLM
+from llm_planner.engine.eviction.methods import KeyNorm, SnapKV, StreamingLLM
 
 _METHODS: dict[str, Callable[[], EvictionMethod]] = {
     "snapkv": SnapKV,

@@ -132,7 +132,7 @@ class Roofline:
         return 2 * num_seqs * length_tokens / (decode_s + prefill_s + STEP_S * length_tokens)
 
 
-def _means(rows: Any) -> dict[str, float]:  # noqa: ANN401 (any of the records)
+def _means(rows: Any) -> dict[str, float]:
     values = [asdict(row) for row in rows]
     return {key: math.exp(sum(math.log(v[key]) for v in values) / len(values)) for key in values[0]}
 
@@ -153,7 +153,7 @@ def load_catalogue(path: Path | None = None) -> Catalogue:
         raise PlannerError(ErrorCode.INVALID_FILE, f"catalogue {path} {error}") from error
 
 
-def catalogue_of(document: Any) -> Catalogue:  # noqa: ANN401 (YAML or JSON)
+def catalogue_of(document: Any) -> Catalogue:
     """Returns the catalogue of a document; raises as ``load_catalogue``."""
     try:
         return _ADAPTER.validate_json(json_of(document))

@@ -80,7 +80,8 @@ class Measurement:
     Attributes:
         combination: What ran.
         length_tokens: Of each prompt and of each response: the format knows one number for both.
-        batch_size: As the source reports it.
+        batch_size: As the source reports it. llama.cpp's is how many prompt tokens it computes at once; its rows are of
+            one sequence.
         latency_s: From the first prompt to the last token.
         throughput_tokens_per_s: Prompt and response tokens over latency, as the source reports it.
     """
@@ -95,15 +96,6 @@ class Measurement:
     def workload(self) -> Workload:
         """What was asked."""
         return Workload(self.length_tokens, self.length_tokens, self.batch_size)
-
-    @property
-    def num_concurrent(self) -> int:
-        """How many sequences the reported throughput counts: the batch, or one.
-
-        llama.cpp's "batch size" is how many prompt tokens it computes at once; its rows are of one sequence.
-        """
-        per_sequence = 2 * self.length_tokens / self.latency_s
-        return max(1, round(self.throughput_tokens_per_s / per_sequence))
 
 
 def read_table(path: Path) -> Sequence[Measurement]:

@@ -8,7 +8,6 @@ the kinematic arm; where objects are, the map says. That the gripper holds somet
 import math
 import random
 from collections import deque
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import NoReturn, Protocol, runtime_checkable
 
@@ -25,10 +24,11 @@ from llm_planner.robots.driver import (
 from llm_planner.robots.duration import skill_duration
 from llm_planner.robots.effect import Ask, Effect, Grasp, Gripper, Place, Push, Stop, TakePicture
 from llm_planner.robots.model import Pose, RobotModel
+from llm_planner.robots.robot_driver import MapSight, TrackMemory
 from llm_planner.robots.shape import ChainBody
 from llm_planner.robots.tool_path import Joints, Kinematics, joint_legs
 from llm_planner.robots.track import Track
-from llm_planner.robots.world import World, WorldObject
+from llm_planner.robots.world import World
 
 UNSUPPORTED = (TakePicture, Ask, Push)  # effects of skills
 NEEDS_GRIPPER = (Grasp, Place, Gripper)
@@ -102,7 +102,7 @@ class _Step:
     finishes: bool = False
 
 
-class Indy7Driver:
+class Indy7Driver(MapSight, TrackMemory):
     """Executes one call at a time (a ``SkillDriver``), in ticks.
 
     Args:
@@ -152,22 +152,6 @@ class Indy7Driver:
     def target(self) -> Pose | None:
         """None: an arm does not get out of the way."""
         return None
-
-    def in_sight(self, _now_s: float) -> Collection[WorldObject]:
-        """Returns all that there is: in a map, nothing hides anything."""
-        return self.world.objects.values()
-
-    def noticed(self, _now_s: float) -> Collection[WorldObject]:
-        """Returns all that there is."""
-        return self.world.objects.values()
-
-    def pose_at(self, time_s: float) -> Pose:
-        """Returns where the tool was at a past time."""
-        return self._track.at(time_s)
-
-    def forget(self, before_s: float) -> None:
-        """Drops what is needed for earlier times only."""
-        self._track.forget(before_s)
 
     def start(self, call: SkillCall, now_s: float) -> None:
         """Begins a call. Raises RuntimeError if one is running: drivers are told one thing at a time."""

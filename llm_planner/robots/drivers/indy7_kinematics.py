@@ -29,7 +29,6 @@ _ORIGINS: tuple[
     ((-0.168, 0.0, 0.069), (-_HALF, 0.0, _HALF)),
 )
 FLANGE_M = 0.06  # from the last joint
-HOME_DEG = (0.0, 0.0, -90.0, 0.0, -90.0, 0.0)  # the URDF's initial values: the tool points down
 NEAR_M, NEAR_AXIS = 1e-3, 1e-2
 MAX_TRIES = 60
 AXIS_WEIGHT_M = 0.3  # a tool that points sideways costs as much as one that is this far away

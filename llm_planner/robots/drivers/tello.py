@@ -7,7 +7,6 @@ world), and judges the geofence before every motion, exactly as the kinematic ro
 
 import random
 from collections import deque
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from llm_planner.core.skill import SkillCall
@@ -28,8 +27,9 @@ from llm_planner.robots.effect import Ask, Land, Stop, TakeOff, TakePicture, Tra
 from llm_planner.robots.mobile import MobileBody
 from llm_planner.robots.model import Pose, RobotModel, Skill
 from llm_planner.robots.motion import Motion
+from llm_planner.robots.robot_driver import MapSight, TrackMemory
 from llm_planner.robots.track import Track
-from llm_planner.robots.world import World, WorldObject
+from llm_planner.robots.world import World
 
 UNSUPPORTED = (TakePicture, Ask)  # effects of skills: this driver does not read the drone's camera
 RESERVE_PERCENT = 10.0  # at it or below, the drone lands where it is and takes no more orders
@@ -60,7 +60,7 @@ class _Halt:
     is_sent: bool = False
 
 
-class TelloDriver:
+class TelloDriver(MapSight, TrackMemory):
     """Executes one call at a time (a ``SkillDriver``), in ticks. Times are those of the robot node's clock.
 
     A motion that fails or is halted leaves the drone hovering where the duration model says it got to.
@@ -137,22 +137,6 @@ class TelloDriver:
         """Where the present motion leads; None while it stands."""
         is_moving = self._course is not None and self._result.status is SkillStatus.RUNNING
         return self._course.motions[-1].end if is_moving and self._course and self._course.motions else None
-
-    def in_sight(self, _now_s: float) -> Collection[WorldObject]:
-        """Returns all that there is: in a map, nothing hides anything."""
-        return self.world.objects.values()
-
-    def noticed(self, _now_s: float) -> Collection[WorldObject]:
-        """Returns all that there is."""
-        return self.world.objects.values()
-
-    def pose_at(self, time_s: float) -> Pose:
-        """Returns where it was at a past time."""
-        return self._track.at(time_s)
-
-    def forget(self, before_s: float) -> None:
-        """Drops what is needed for earlier times only."""
-        self._track.forget(before_s)
 
     def start(self, call: SkillCall, now_s: float) -> None:
         """Begins a call. Raises RuntimeError if one is running: drivers are told one thing at a time."""

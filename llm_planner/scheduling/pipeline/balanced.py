@@ -38,7 +38,7 @@ class BalancedPacer:
         self._max_num_micro_batches = max_num_micro_batches or 2 * num_stages
         self._seen: dict[tuple[int, int, bool], tuple[int, int]] = {}
 
-    def next(self, load: PipelineLoad, num_in_flight: int) -> Share:  # noqa: ARG002
+    def next(self, load: PipelineLoad, num_in_flight: int) -> Share:
         """Returns an equal share of the decodes, and the prompt tokens that fit alongside them."""
         outstanding = load.num_prefill_tokens + load.waiting_tokens
         number, chunk = self._plan(load.num_decodes, load.kv_tokens, bool(outstanding))

@@ -76,7 +76,7 @@ class StaticPacer:
         require_pipeline(num_stages, max_num_batched_tokens)
         self._share = Share(num_in_flight=num_stages, token_budget=max_num_batched_tokens)
 
-    def next(self, load: PipelineLoad, num_in_flight: int) -> Share:  # noqa: ARG002
+    def next(self, load: PipelineLoad, num_in_flight: int) -> Share:
         """Returns the same share always."""
         return self._share
 

@@ -9,9 +9,7 @@ from llm_planner.scheduling.policies.a_max import AMax
 from llm_planner.scheduling.policies.a_min import AMin
 from llm_planner.scheduling.policies.adaptive import Adaptive
 from llm_planner.scheduling.policies.edf_segment import EdfSegment
-from llm_planner.scheduling.policies.fcfs import Fcfs
-from llm_planner.scheduling.policies.fcfs_segment import FcfsSegment
-from llm_planner.scheduling.policies.fcfs_stream import FcfsStream
+from llm_planner.scheduling.policies.fcfs import Fcfs, FcfsSegment, FcfsStream
 from llm_planner.scheduling.policies.gain_density import GainDensity
 from llm_planner.scheduling.policies.interface import Policy
 from llm_planner.scheduling.policies.pud import Pud

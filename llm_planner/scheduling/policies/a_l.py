@@ -18,7 +18,7 @@ class AL(MemorySafe):
     suspends = True
     streams = True
 
-    def counted_tokens(self, generation: GenerationView, *, can_offload: bool) -> int:  # noqa: ARG002
+    def counted_tokens(self, generation: GenerationView, *, can_offload: bool) -> int:
         """Returns l, then u."""
         lower, upper = generation.output_bounds
         return upper if self.is_long(generation) else lower
@@ -27,7 +27,7 @@ class AL(MemorySafe):
         """Returns whether it has reached its lower bound, but for one token."""
         return 0 < generation.num_output_tokens == generation.output_bounds[0] - 1
 
-    def rank(self, generation: GenerationView, now_s: float) -> Rank:  # noqa: ARG002
+    def rank(self, generation: GenerationView, now_s: float) -> Rank:
         """Returns (is long, arrival, order)."""
         return (float(self.is_long(generation)), generation.arrival_s, generation.order)
 

@@ -14,11 +14,11 @@ class AMax(MemorySafe):
     suspends = True
     streams = True
 
-    def counted_tokens(self, generation: GenerationView, *, can_offload: bool) -> int:  # noqa: ARG002
+    def counted_tokens(self, generation: GenerationView, *, can_offload: bool) -> int:
         """Returns u."""
         return generation.output_bounds[1]
 
-    def rank(self, generation: GenerationView, now_s: float) -> Rank:  # noqa: ARG002
+    def rank(self, generation: GenerationView, now_s: float) -> Rank:
         """Returns the arrival."""
         return (generation.arrival_s, generation.order)
 

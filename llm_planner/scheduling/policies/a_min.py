@@ -14,6 +14,6 @@ class AMin(BoundOrder):
 
     name = "a_min"
 
-    def counted_tokens(self, generation: GenerationView, *, can_offload: bool) -> int:  # noqa: ARG002
+    def counted_tokens(self, generation: GenerationView, *, can_offload: bool) -> int:
         """Returns o-tilde."""
         return generation.output_bounds[0]

@@ -41,7 +41,7 @@ class Adaptive(BoundOrder):
             return self._long.counted_tokens(generation, can_offload=can_offload)
         return lower
 
-    def note_complete(self, generation: GenerationView, others: Iterable[GenerationView]) -> None:  # noqa: ARG002
+    def note_complete(self, generation: GenerationView, others: Iterable[GenerationView]) -> None:
         """Notes whether a request that ended was as long as one end of its interval."""
         lower, upper = generation.predicted_bounds
         near = max(1.0, NEAR * (upper - lower))

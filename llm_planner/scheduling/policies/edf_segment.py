@@ -16,7 +16,7 @@ class EdfSegment:
     suspends = True
     streams = True
 
-    def rank(self, generation: GenerationView, now_s: float) -> Rank:  # noqa: ARG002
+    def rank(self, generation: GenerationView, now_s: float) -> Rank:
         """Returns the deadline."""
         return (generation.arrival_s + generation.request.time_utility.ert_s, generation.order)
 

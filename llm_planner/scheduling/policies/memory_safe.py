@@ -42,7 +42,7 @@ class BoundOrder(MemorySafe):
     suspends = True
     streams = True
 
-    def rank(self, generation: GenerationView, now_s: float) -> Rank:  # noqa: ARG002
+    def rank(self, generation: GenerationView, now_s: float) -> Rank:
         """Returns (lower bound, order)."""
         return (float(generation.output_bounds[0]), generation.order)
 

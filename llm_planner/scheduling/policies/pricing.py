@@ -52,7 +52,7 @@ class NominalForecast:
     network_latency_s = 0.008
     step_s = 0.0214
 
-    def generation_time_s(self, generation: GenerationView) -> float:  # noqa: ARG002
+    def generation_time_s(self, generation: GenerationView) -> float:
         """Returns a constant."""
         return 0.09
 

@@ -25,7 +25,7 @@ def run_on_same_host(script: Path, arguments: Sequence[str], address: str) -> No
     """Runs a Python program as ``python script arguments`` would; its UDP sockets stay on ``address``."""
 
     class OneAddressSocket(socket.socket):
-        def bind(self, wanted: Any) -> None:  # noqa: ANN401 (as the standard library has it)
+        def bind(self, wanted: Any) -> None:
             is_wide = self.family == socket.AF_INET and self.type == socket.SOCK_DGRAM and wanted[0] in EVERYWHERE
             if is_wide:  # a driver of ours alongside has the port on every address: both must agree to share
                 self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -20,6 +20,7 @@ from llm_planner.robots.driver import (
     argument_problem,
 )
 from llm_planner.robots.model import Pose, RobotModel
+from llm_planner.robots.robot_driver import TrackMemory
 from llm_planner.robots.track import Track
 from llm_planner.robots.world import World, WorldObject
 from llm_planner.sim.physics.port import RobotPort, Telemetry
@@ -33,7 +34,7 @@ ATTENTION_S = 0.1
 LOST = "nothing is received from the robot's body; see that its world runs and is connected"
 
 
-class PhysicsDriver(ABC, Generic[PortT_co]):
+class PhysicsDriver(TrackMemory, ABC, Generic[PortT_co]):
     """Executes one call at a time (a ``RobotDriver``). Times are those of its present world, from 0.
 
     Args:
@@ -102,14 +103,6 @@ class PhysicsDriver(ABC, Generic[PortT_co]):
         self._track = Track(start)
         self._read(0.0)
         self._survey()
-
-    def pose_at(self, time_s: float) -> Pose:
-        """Returns where it was at a past time, by its own account."""
-        return self._track.at(time_s)
-
-    def forget(self, before_s: float) -> None:
-        """Drops what is needed for earlier times only."""
-        self._track.forget(before_s)
 
     def start(self, call: SkillCall, now_s: float) -> None:
         """Begins a call. Raises RuntimeError if one is running: drivers are told one thing at a time."""

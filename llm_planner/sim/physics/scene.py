@@ -4,8 +4,6 @@
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.shape import ChainBody, QuadrotorBody, Shape
 from llm_planner.sim.physics.frame import Home
@@ -128,11 +126,6 @@ class Scene:
                 ErrorCode.INVALID_WORLD,
                 f"{_plain(one)} and {_plain(other)} overlap by {1000 * depth_m:.0f} mm; move one of them",
             )
-
-    def pose_of(self, body: str) -> tuple[np.ndarray, np.ndarray]:
-        """Returns position and quaternion of a body as of the last step."""
-        number = self.model.body(body).id
-        return np.array(self.data.xpos[number]), np.array(self.data.xquat[number])
 
 
 def _plain(body: str) -> str:

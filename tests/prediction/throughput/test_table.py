@@ -64,9 +64,3 @@ def test_a_table_without_rows_and_no_file_are_refused(tmp_path):
         read_table(table(tmp_path))
     with pytest.raises(PlannerError, match="cannot be read"):
         read_table(tmp_path / "nothing.csv")
-
-
-def test_one_sequence_is_told_from_a_batch():
-    combination = Combination("Nvidia A100 GPU", 1, "llama.cpp", "meta-llama/Llama-2-7b-hf")
-    assert Measurement(combination, 128, 16, 4.0, 64.0).num_concurrent == 1
-    assert Measurement(combination, 128, 16, 4.0, 1024.0).num_concurrent == 16

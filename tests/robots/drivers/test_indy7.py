@@ -14,12 +14,12 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.driver import SkillStatus
 from llm_planner.robots.drivers.indy7 import CHECK_GRIPPER, GRIP_S, LOST, UNKNOWN, Indy7Driver, speed_percent
-from llm_planner.robots.drivers.indy7_kinematics import HOME_DEG, LIMITS_DEG, Indy7Kinematics
+from llm_planner.robots.drivers.indy7_kinematics import LIMITS_DEG, Indy7Kinematics
 from llm_planner.robots.drivers.indy7_neuromeka import IDLE, MOVING, NeuromekaPort
 from llm_planner.robots.model import SpeedLimits
 from llm_planner.robots.timing import Parameter, Source
 from llm_planner.robots.world import World, WorldObject
-from tests.robots.builders import LIBRARY, table
+from tests.robots.builders import HOME_DEG, LIBRARY, table
 from tests.robots.loopback import wait_until
 
 KINEMATICS = Indy7Kinematics()

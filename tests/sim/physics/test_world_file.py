@@ -41,7 +41,7 @@ def test_what_lies_loose_stays_where_it_lies():
     world.advance(2.0)
     for thing in world.scene.things.values():
         if thing.is_loose:
-            assert math.dist(world.scene.pose_of(thing.body)[0], thing.known.position_m) < 0.01, thing.body
+            assert math.dist(world.scene.data.body(thing.body).xpos, thing.known.position_m) < 0.01, thing.body
 
 
 def test_who_walks_about_goes_to_and_fro():

@@ -46,7 +46,7 @@ def draw_admission(sweep: Document, directory: Path) -> list[Path]:
     return paths
 
 
-def _draw_lines(axes: Any, runs: Sequence[Document], interval: str) -> None:  # noqa: ANN401 (matplotlib)
+def _draw_lines(axes: Any, runs: Sequence[Document], interval: str) -> None:
     for policy, style in _STYLES.items():
         latencies: dict[int, list[float]] = {}
         for run in runs:

@@ -31,7 +31,7 @@ SINGLES = (0.0, 1.0, -3.4e38, 3.4e38, float("nan"), float("inf"), float("-inf"))
 BITS = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64, "int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
-def draw(cls: type, rng: random.Random, likely: Sequence[str] = ()) -> Any:  # noqa: ANN401 -- a message of that class
+def draw(cls: type, rng: random.Random, likely: Sequence[str] = ()) -> Any:
     """Returns a message of a class, each field of which is drawn by its type.
 
     Args:
@@ -43,7 +43,7 @@ def draw(cls: type, rng: random.Random, likely: Sequence[str] = ()) -> Any:  # n
     return cls(**{name: _value(kind, rng, likely) for name, kind in fields.items()})
 
 
-def _value(kind: str, rng: random.Random, likely: Sequence[str]) -> Any:  # noqa: ANN401, PLR0911 -- by type
+def _value(kind: str, rng: random.Random, likely: Sequence[str]) -> Any:  # noqa: PLR0911 -- by type
     if repeated := re.fullmatch(r"sequence<(.*?)(?:, (\d+))?>", kind):
         return [_value(repeated[1], rng, likely) for _ in range(rng.randint(0, min(3, int(repeated[2] or 3))))]
     if repeated := re.fullmatch(r"(.*)\[(\d+)\]", kind):

@@ -29,11 +29,6 @@ class Growth:
     step_mb: float
 
     @property
-    def share_per_h(self) -> float:
-        """Relative to its memory."""
-        return self.mb_per_h / self.mean_mb
-
-    @property
     def is_growing(self) -> bool:
         """Whether it grows by more than is allowed, whatever chance did."""
         return (self.mb_per_h - self.interval_mb_per_h) / self.mean_mb > MOST_SHARE_PER_HOUR

@@ -127,7 +127,7 @@ def install(journal: Journal, seed: str) -> None:
 def _hook_subscriptions(mangler: Callable[[Node], Mangler]) -> None:
     create = take(Node, "create_subscription")
 
-    def create_subscription(node: Node, kind: Any, topic: str, callback: Any, *rest: Any, **options: Any) -> Any:  # noqa: ANN401
+    def create_subscription(node: Node, kind: Any, topic: str, callback: Any, *rest: Any, **options: Any) -> Any:
         if topic.endswith(TOPICS):
             held: list[Callable[[], None]] = []
 
@@ -148,7 +148,7 @@ def _hook_actions(mangler: Callable[[Node], Mangler]) -> None:
         goal: object,
         feedback_callback: Callable[..., None] | None = None,
         goal_uuid: object = None,
-    ) -> Any:  # noqa: ANN401
+    ) -> Any:
         held: list[Callable[[], None]] = []
 
         def mangled(message: object) -> None:
@@ -167,7 +167,7 @@ def _hook_actions(mangler: Callable[[Node], Mangler]) -> None:
 def _hook_answers(mangler: Callable[[Node], Mangler]) -> None:
     create = take(Node, "create_client")
 
-    def create_client(node: Node, kind: Any, *rest: Any, **options: Any) -> Any:  # noqa: ANN401
+    def create_client(node: Node, kind: Any, *rest: Any, **options: Any) -> Any:
         client = create(node, kind, *rest, **options)
         if kind is GetSegments:
             call = client.call_async

@@ -37,7 +37,7 @@ def _foreign() -> None:
     begin, add = take(SegmentExecutor, "begin"), take(SegmentExecutor, "add")
     last, count = list[Segment](), [0]
 
-    def begin_with_old(executor: SegmentExecutor, request_id: str, now_s: float, **rest: Any) -> None:  # noqa: ANN401
+    def begin_with_old(executor: SegmentExecutor, request_id: str, now_s: float, **rest: Any) -> None:
         begin(executor, request_id, now_s, **rest)
         count[0] += 1
         if last and count[0] % EVERY == 0:
@@ -91,7 +91,7 @@ def _deaf() -> None:
 def _dies() -> None:
     begin, count = take(SegmentExecutor, "begin"), [0]
 
-    def begin_or_die(executor: SegmentExecutor, request_id: str, now_s: float, **rest: Any) -> None:  # noqa: ANN401
+    def begin_or_die(executor: SegmentExecutor, request_id: str, now_s: float, **rest: Any) -> None:
         count[0] += 1
         if count[0] == EVERY:
             os._exit(3)

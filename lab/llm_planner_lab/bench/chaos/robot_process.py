@@ -34,7 +34,7 @@ class JournaledDriver:
         self._driver, self._journal = driver, journal
         self._is_running = False
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- whatever a driver has
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._driver, name)
 
     def start(self, call: SkillCall, now_s: float) -> None:
@@ -65,7 +65,7 @@ class JournaledConnection:
     def __init__(self, connection: RobotConnection, journal: Journal) -> None:
         self._connection, self._journal = connection, journal
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
 
     def enter(self, world: World, pose: Pose | None, epoch_s: float, /) -> JournaledDriver:
@@ -78,7 +78,7 @@ class JournaledControl(RobotControl):
 
     journal: Journal
 
-    def __init__(self, *arguments: Any, report: Callable[[SegmentReport], None], **rest: Any) -> None:  # noqa: ANN401
+    def __init__(self, *arguments: Any, report: Callable[[SegmentReport], None], **rest: Any) -> None:
         def noting(said: SegmentReport) -> None:
             self.journal.note("report", goal=said.request_id, index=said.index, status=said.status.name)
             report(said)
@@ -143,7 +143,7 @@ def main() -> int:
     journal = Journal.of(f"robot_{name}")
     connect_body = take(robot_node, "connect_body")
 
-    def connect(*arguments: Any) -> JournaledConnection:  # noqa: ANN401
+    def connect(*arguments: Any) -> JournaledConnection:
         return JournaledConnection(connect_body(*arguments), journal)
 
     JournaledControl.journal = JournaledClient.journal = journal

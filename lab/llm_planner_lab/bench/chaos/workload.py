@@ -151,7 +151,7 @@ class Workload:
         order = Instruct.Request(instruction=goal.instruction, urgency=urgency.value, tag=tag(number))
         desk.client.call_async(order).add_done_callback(functools.partial(self._on_answer, desk, goal))
 
-    def _on_answer(self, desk: _Desk, goal: Goal, future: Any) -> None:  # noqa: ANN401 (rclpy's)
+    def _on_answer(self, desk: _Desk, goal: Goal, future: Any) -> None:
         if desk.asked is goal:
             desk.asked = None
         now_s, response = time.monotonic(), future.result()

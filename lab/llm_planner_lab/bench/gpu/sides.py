@@ -144,7 +144,7 @@ class Engine:
             del self._lengths[name], self._prompts[name]
         self._ended.difference_update(gone)
 
-    def _run(self, counts: Mapping[str, int] = _NONE, **fields: Any) -> float:  # noqa: ANN401 (of a step)
+    def _run(self, counts: Mapping[str, int] = _NONE, **fields: Any) -> float:
         insert = {name: (self._token(),) for name in sorted(self._ended.intersection(counts))}
         step = SchedulerOutput(num_scheduled_tokens=counts, insert=insert, **fields)
         start_s = self.now_s()

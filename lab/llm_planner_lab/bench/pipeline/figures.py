@@ -154,7 +154,7 @@ def _draw_sweeps(sweeps: Document, path: Path) -> None:
     _save(figure, path)
 
 
-def _save(figure: Any, path: Path) -> None:  # noqa: ANN401 (matplotlib is imported only here)
+def _save(figure: Any, path: Path) -> None:
     from matplotlib import pyplot as plt
 
     figure.savefig(path, dpi=_DPI)

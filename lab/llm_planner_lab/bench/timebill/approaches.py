@@ -87,14 +87,14 @@ class Fixed(Budgets):
         super().__init__(scheduler, info)
         self._alpha, self._share = alpha, share
 
-    def open(self, goal: Goal, now_s: float) -> None:  # noqa: ARG002 (others need it)
+    def open(self, goal: Goal, now_s: float) -> None:
         """Shortens the prompt, and orders the eviction."""
         self.on_admitted(goal.request.request_id)
         if self._share:
             goal.generation.shorten(round(self._share * goal.generation.num_prompt_tokens))
         decide_eviction(goal.generation, self._alpha, self._info)
 
-    def keep(self, now_s: float) -> list[tuple[Goal, PlannerError]]:  # noqa: ARG002
+    def keep(self, now_s: float) -> list[tuple[Goal, PlannerError]]:
         """Decides nothing."""
         return []
 
@@ -112,7 +112,7 @@ class TimeBillAlpha(Budgets):
         self._k = k
         self._new: list[Goal] = []
 
-    def open(self, goal: Goal, now_s: float) -> None:  # noqa: ARG002 (others need it)
+    def open(self, goal: Goal, now_s: float) -> None:
         """Notes a goal whose ratio is to be decided."""
         self.on_admitted(goal.request.request_id)
         self._new.append(goal)

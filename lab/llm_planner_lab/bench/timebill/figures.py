@@ -110,7 +110,7 @@ def _number(value: float | None) -> float:
     return float("nan") if value is None else value
 
 
-def _save(figure: Any, path: Path) -> None:  # noqa: ANN401 (matplotlib is imported only here)
+def _save(figure: Any, path: Path) -> None:
     from matplotlib import pyplot as plt
 
     figure.savefig(path, dpi=_DPI)

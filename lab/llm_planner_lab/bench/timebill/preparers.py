@@ -9,7 +9,7 @@ from llm_planner.serving.plan_preparer import PlanPreparer
 class SparablePreparer(PlanPreparer):
     """Lets any scene be left out or evicted: whether that is done is a matter of the approach."""
 
-    def can_spare(self, model: RobotModel, request: PlanRequest) -> bool:  # noqa: ARG002
+    def can_spare(self, model: RobotModel, request: PlanRequest) -> bool:
         """Returns True: who always evicts or leaves out a share knows nothing of a task."""
         return True
 
@@ -17,6 +17,6 @@ class SparablePreparer(PlanPreparer):
 class WholeScenePreparer(SparablePreparer):
     """Shows a model all of a scene, too."""
 
-    def as_shown(self, model: RobotModel, request: PlanRequest) -> PlanRequest:  # noqa: ARG002
+    def as_shown(self, model: RobotModel, request: PlanRequest) -> PlanRequest:
         """Returns the request as it is."""
         return request

@@ -93,7 +93,7 @@ class _Figure:
         self._path = path
         self._title = title
 
-    def __enter__(self) -> Any:  # noqa: ANN401 (matplotlib is imported only here)
+    def __enter__(self) -> Any:
         import matplotlib as mpl
 
         mpl.use("Agg")

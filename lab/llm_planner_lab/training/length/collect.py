@@ -59,7 +59,7 @@ class LengthFile:
         with self._path.open("a", encoding="utf-8") as file:
             file.writelines(_records(lengths))
 
-    def _read(self, line: str, number: int) -> Any:  # noqa: ANN401 (JSON)
+    def _read(self, line: str, number: int) -> Any:
         try:
             return json.loads(line)
         except ValueError as error:

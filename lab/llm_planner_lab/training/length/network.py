@@ -90,7 +90,7 @@ class LengthNetwork(nn.Module):
         return self
 
 
-def _last_layer(layer: Any, hidden: Tensor, lengths: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:  # noqa: ANN401
+def _last_layer(layer: Any, hidden: Tensor, lengths: Tensor, rotary: tuple[Tensor, Tensor]) -> Tensor:
     """Returns what a decoder layer makes of the last token of each row, (batch, hidden_size).
 
     Args:

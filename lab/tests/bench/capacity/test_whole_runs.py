@@ -42,7 +42,9 @@ def test_runs_make_a_table(tmp_path):
     path = tmp_path / "mine.csv"
     write_table(runs, path)
     assert [m.workload for m in read_table(path)] == [m.workload for m in runs]
-    assert all(m.num_concurrent == m.batch_size for m in runs)
+    for m in runs:
+        num_tokens = 2 * m.length_tokens * m.batch_size
+        assert m.throughput_tokens_per_s == pytest.approx(num_tokens / m.latency_s)
 
 
 def test_what_does_not_fit_is_left_out():

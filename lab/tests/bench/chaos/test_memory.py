@@ -20,7 +20,6 @@ def test_a_straight_line_is_found(mb_per_h):
     found = growth(samples(mb_per_h))
     assert found.mb_per_h == pytest.approx(mb_per_h, abs=1e-6)
     assert found.interval_mb_per_h == pytest.approx(0.0, abs=1e-6)
-    assert found.share_per_h == pytest.approx(mb_per_h / found.mean_mb)
 
 
 def test_noise_is_no_growth_and_growth_is_found_in_noise():

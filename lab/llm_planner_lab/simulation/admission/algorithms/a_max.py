@@ -34,7 +34,7 @@ class AMax(Packing):
         """Returns u."""
         return job.upper_tokens
 
-    def place(self, job: Job) -> Place:  # noqa: ARG002
+    def place(self, job: Job) -> Place:
         """Returns the same for all."""
         return ()
 

@@ -15,6 +15,6 @@ class ARandom(Packing):
         """Returns o."""
         return job.lower_tokens
 
-    def place(self, job: Job) -> Place:  # noqa: ARG002
+    def place(self, job: Job) -> Place:
         """Returns the same for all."""
         return ()

@@ -41,7 +41,7 @@ class Packing(ABC):
     def place(self, job: Job) -> Place:
         """Returns where a job that waits stands in line, the smallest first; ties are broken at random."""
 
-    def give_way(self, step: int) -> list[int]:  # noqa: ARG002
+    def give_way(self, step: int) -> list[int]:
         """Returns running jobs that are cancelled, out of ``memory`` and in line again."""
         return []
 
