@@ -417,7 +417,6 @@ def _rope(values: Mapping[str, Any], family: str, head_dim: int, path: Path) -> 
     return rope
 
 
-<<<<<<< HEAD
 def _says_the_same(scaling: Mapping[str, Any], parameters: Mapping[str, Any]) -> bool:
     """Returns whether ``rope_scaling`` says nothing that ``rope_parameters`` does not say as well."""
     said = {name: value for name, value in scaling.items() if name not in {"rope_type", "type"}}
@@ -425,8 +424,5 @@ def _says_the_same(scaling: Mapping[str, Any], parameters: Mapping[str, Any]) ->
     return same_type and all(name in parameters and parameters[name] == value for name, value in said.items())
 
 
-def _rope_type(parameters: Mapping[str, Any]) -> Any:  # noqa: ANN401 (of a file)
-=======
 def _rope_type(parameters: Mapping[str, Any]) -> Any:
->>>>>>> main
     return parameters.get("rope_type") or parameters.get("type") or "default"
