@@ -143,7 +143,7 @@ class Checkpoint:
             )
             raise PlannerError(ErrorCode.CHECKPOINT_INVALID, message)
 
-    def _slice(self, name: str) -> Any:  # noqa: ANN401 (the library names no type)
+    def _slice(self, name: str) -> Any:
         return self._files[self._file_of[name]].get_slice(name)
 
     def _are_equal(self, one: str, other: str) -> bool:

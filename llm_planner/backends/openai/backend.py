@@ -278,9 +278,7 @@ def _misuse(message: str) -> ServerError:
     return ServerError(ErrorCode.ENGINE_FAILED, message, is_final=True)
 
 
-async def _patiently(
-    ask: Callable[[], Awaitable[T]], retry_s: float, clock: Clock, *, must_answer: bool = False
-) -> T:
+async def _patiently(ask: Callable[[], Awaitable[T]], retry_s: float, clock: Clock, *, must_answer: bool = False) -> T:
     """Returns an answer; a server that is busy, or still loads its model, is asked again for a while.
 
     Args:
