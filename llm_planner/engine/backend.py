@@ -17,7 +17,7 @@ from llm_planner.engine.block_manager import BlockManager
 from llm_planner.engine.checkpoint import Checkpoint, OpenWeights
 from llm_planner.engine.eviction import make_eviction_method
 from llm_planner.engine.eviction.evictor import Evictor
-from llm_planner.engine.grammar import GrammarCompiler, GrammarError
+from llm_planner.engine.grammar import compiler_for
 from llm_planner.engine.lookahead import Lookahead, measure_step_cost, verify
 from llm_planner.engine.model_config import read_model_config
 from llm_planner.engine.model_runner import Chunk, ModelRunner, StepInterrupted
@@ -75,10 +75,7 @@ class TorchBackend:
         config = read_model_config(path)
         self.tokenizer: HFTokenizer = load_tokenizer(path)
         self._clock = clock or MonotonicClock()
-        try:
-            grammars = GrammarCompiler(self.tokenizer.json_text, config.vocab_size, self.tokenizer.eos_token_ids)
-        except GrammarError as error:
-            raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{path}: {error}") from error
+        grammars = compiler_for(path, self.tokenizer, config.vocab_size)
         with torch.inference_mode():
             self._runner: ModelRunner | None = ModelRunner(
                 path,
