@@ -232,6 +232,16 @@ def test_this_machine_answers(monkeypatch, has_ping):
     assert finding.level is Level.OK
 
 
+@pytest.mark.parametrize(("status", "level"), [(0, Level.OK), (1, Level.ERROR), (2, Level.OK)])
+def test_a_ping_that_may_not_be_sent_says_nothing_of_a_machine(tmp_path, monkeypatch, status, level):
+    ping = tmp_path / "ping"
+    ping.write_text(f"#!/bin/sh\nexit {status}\n")
+    ping.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    (finding,) = network.robot_at("127.0.0.1")
+    assert finding.level is level
+
+
 def test_a_host_name_without_an_address_is_an_error(monkeypatch):
     def unknown(_):
         raise socket.gaierror(-2, "Name or service not known")
@@ -243,7 +253,7 @@ def test_a_host_name_without_an_address_is_an_error(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("domain", "level"), [("0", None), ("101", None), ("102", "WARNING"), ("233", "ERROR"), ("x", "ERROR")]
+    ("domain", "level"), [("", None), ("0", None), ("101", None), ("102", "WARNING"), ("233", "ERROR"), ("x", "ERROR")]
 )
 def test_domains(domain, level):
     assert [finding.level.name for finding in network._domain(domain)] == ([level] if level else [])
