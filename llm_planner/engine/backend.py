@@ -234,7 +234,11 @@ class TorchBackend:
         state = self._state(request_id)
         if not state.is_offloaded:
             own = state.own_blocks
-            state.host_kv = runner.cache.to_host(own)
+            try:
+                state.host_kv = runner.cache.to_host(own)
+            except (MemoryError, RuntimeError) as error:  # torch has several for memory that is short
+                why = str(error).partition("\n")[0] or type(error).__name__
+                raise RequestError(f"its KV does not fit into host memory: {why}") from error
             self._block_manager.free(own)
             del state.blocks[state.num_shared_blocks :]
 
