@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from llm_planner.backends.support import BACKENDS, require_adapters, require_support
+from llm_planner.backends.support import BACKENDS, require_adapters, require_support, warn_of_model
 from llm_planner.checkpoints import (
     OWN_PREDICTOR,
     build_length_predictor,
@@ -146,6 +146,8 @@ def build_loop(
         backend, preparer = fake, _preparer(config, fake, library, encoder)
     else:
         backend, preparer = _openai(config, library)
+    for warning in warn_of_model(config, backend.info):
+        _log.warning("%s", warning)
     times = _times(config, profile, backend, library, own_profile, num_adapters=len(directories))
     scheduler = Scheduler(limits or settings, policy, backend.info, times)
     loop = PlannerLoop(

@@ -12,6 +12,7 @@ from typing import Any
 
 from llm_planner.core.config import OpenAIConfig, PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.interfaces import BackendInfo
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.policies.memory_safe import MemorySafe
 
@@ -194,6 +195,19 @@ def require_support(config: PlannerConfig) -> list[str]:
     if refused:
         raise PlannerError(ErrorCode.INVALID_CONFIG, "; ".join(refused))
     return warnings
+
+
+def warn_of_model(config: PlannerConfig, info: BackendInfo) -> list[str]:
+    """Returns one warning for each setting that the backend has, but not with the model that it has loaded."""
+    if info.can_evict:
+        return []
+    default = PlannerConfig()
+    asked = {name: _value(config, name) for name in ("scheduler.max_eviction_ratio", "engine.eviction_method")}
+    return [
+        f"{name} is {value!r}, but backend {config.backend} {_NO_EVICTION} of {info.model}"
+        for name, value in asked.items()
+        if value and LIMITS[name].is_refused(value, _value(default, name))  # 0 asks for none
+    ]
 
 
 def table() -> str:

@@ -67,8 +67,13 @@ def _gpu(answer: Answer, *, has_driver: bool) -> Finding:
         fix = "compare the driver (`nvidia-smi`) with that CUDA version; update the driver"
         return Finding(check="gpu", level=Level.WARNING, text=text, fix=fix)
     text = f"none: the model runs on the processor; torch {torch}"
-    if answer.values["has_kernels"]:
+    problem = answer.values["kernels_problem"]
+    if problem is None:
         return Finding(check="gpu", text=text)
+    if answer.values["has_kernels"]:
+        text += f"; the engine's own kernels are not used: {problem}"
+        fix = "have them compiled again: `make setup`, pip and colcon do it (docs/install.md)"
+        return Finding(check="gpu", level=Level.WARNING, text=text, fix=fix)
     text += ", without the engine's own kernels, with which a small model writes two to three times as fast"
     fix = "have GCC 12 or later compile them: `make setup`, pip and colcon do it (docs/install.md)"
     return Finding(check="gpu", level=Level.WARNING, text=text, fix=fix)

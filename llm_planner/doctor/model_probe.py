@@ -18,10 +18,10 @@ LARGE_BYTES = 1_000_000_000
 
 
 def torch_facts() -> dict[str, Any]:
-    """Returns torch's version, the devices that it can use, and whether our kernels for a CPU were compiled."""
+    """Returns torch's version, the devices that it can use, and what is wrong with our kernels for a CPU."""
     import torch
 
-    from llm_planner.engine.kernels import library_path
+    from llm_planner.engine.kernels import library_path, library_problem
 
     has_cuda = torch.cuda.is_available()
     devices = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())] if has_cuda else []
@@ -30,6 +30,7 @@ def torch_facts() -> dict[str, Any]:
         "cuda_build": torch.version.cuda,
         "devices": devices,
         "has_kernels": library_path() is not None,
+        "kernels_problem": library_problem(),
     }
 
 
@@ -41,14 +42,15 @@ def model_facts(name: str, how: str) -> dict[str, Any]:
         how: ``load``, ``check``, or ``auto``: load it unless it is large.
     """
     from llm_planner.assembly import build_loop
-    from llm_planner.checkpoints import resolve_model
+    from llm_planner.checkpoints import planner_model, prompt_encoder
     from llm_planner.core.config import EngineConfig, PlannerConfig
     from llm_planner.engine.checkpoint import Checkpoint
+    from llm_planner.engine.grammar import compiler_for
     from llm_planner.engine.model_config import read_model_config
     from llm_planner.engine.tokenizer import load_tokenizer
     from llm_planner.engine_profile import EngineAtHand, OwnProfile, age, cached_profile
 
-    path = resolve_model(name)
+    path = planner_model(PlannerConfig(engine=EngineConfig(model=name)))
     size = sum(file.stat().st_size for file in Path(path).glob("*.safetensors"))
     is_loaded = how == "load" or (how == "auto" and size < LARGE_BYTES)
     facts: dict[str, Any] = {"path": str(path), "size_bytes": size, "is_loaded": is_loaded}
@@ -66,7 +68,9 @@ def model_facts(name: str, how: str) -> dict[str, Any]:
         return facts | {"load_s": clock.now_s() - began_s, "profile": "".join(measured)}
     config = read_model_config(path)
     Checkpoint(path, config)
-    load_tokenizer(path)
+    tokenizer = load_tokenizer(path)
+    compiler_for(path, tokenizer, config.vocab_size)
+    prompt_encoder(path, tokenizer, tokenizer.start_text)
     return facts
 
 

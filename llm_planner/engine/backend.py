@@ -17,7 +17,7 @@ from llm_planner.engine.block_manager import BlockManager
 from llm_planner.engine.checkpoint import Checkpoint, OpenWeights
 from llm_planner.engine.eviction import make_eviction_method
 from llm_planner.engine.eviction.evictor import Evictor
-from llm_planner.engine.grammar import GrammarCompiler, GrammarError
+from llm_planner.engine.grammar import compiler_for
 from llm_planner.engine.lookahead import Lookahead, measure_step_cost, verify
 from llm_planner.engine.model_config import read_model_config
 from llm_planner.engine.model_runner import Chunk, ModelRunner, StepInterrupted
@@ -75,10 +75,7 @@ class TorchBackend:
         config = read_model_config(path)
         self.tokenizer: HFTokenizer = load_tokenizer(path)
         self._clock = clock or MonotonicClock()
-        try:
-            grammars = GrammarCompiler(self.tokenizer.json_text, config.vocab_size, self.tokenizer.eos_token_ids)
-        except GrammarError as error:
-            raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{path}: {error}") from error
+        grammars = compiler_for(path, self.tokenizer, config.vocab_size)
         with torch.inference_mode():
             self._runner: ModelRunner | None = ModelRunner(
                 path,
@@ -237,7 +234,11 @@ class TorchBackend:
         state = self._state(request_id)
         if not state.is_offloaded:
             own = state.own_blocks
-            state.host_kv = runner.cache.to_host(own)
+            try:
+                state.host_kv = runner.cache.to_host(own)
+            except (MemoryError, RuntimeError) as error:  # torch has several for memory that is short
+                why = str(error).partition("\n")[0] or type(error).__name__
+                raise RequestError(f"its KV does not fit into host memory: {why}") from error
             self._block_manager.free(own)
             del state.blocks[state.num_shared_blocks :]
 

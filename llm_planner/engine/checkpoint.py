@@ -16,6 +16,8 @@ from llm_planner.engine.quantization import PACKED, dequantize, stored_shapes
 
 _INDEX = "model.safetensors.index.json"
 _SINGLE = "model.safetensors"
+_EMBEDDING, _HEAD = "model.embed_tokens.weight", "lm_head.weight"
+_COMPARED_ROWS = 4096  # of an embedding at a time: one of a large model takes gigabytes
 _TYPES = frozenset({"F64", "F32", "F16", "BF16", "I32"})
 
 
@@ -65,12 +67,12 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     if config.qk_norm:
         layer["self_attn.q_norm.weight"] = layer["self_attn.k_norm.weight"] = (config.head_dim,)
 
-    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (config.vocab_size, hidden)}
+    shapes: dict[str, tuple[int, ...]] = {_EMBEDDING: (config.vocab_size, hidden)}
     for index in range(config.num_layers):
         shapes |= {f"model.layers.{index}.{name}": shape for name, shape in layer.items()}
     shapes["model.norm.weight"] = (hidden,)
     if not config.is_tied:
-        shapes["lm_head.weight"] = (config.vocab_size, hidden)
+        shapes[_HEAD] = (config.vocab_size, hidden)
     return shapes
 
 
@@ -101,7 +103,8 @@ class Checkpoint:
 
     Raises:
         PlannerError: MODEL_NOT_FOUND if there are no safetensors, CHECKPOINT_INVALID if a file is truncated or
-            corrupt, or a weight is missing, unexpected, of another shape or type.
+            corrupt, or a weight is missing, unexpected, of another shape or type, or a tied output layer is not the
+            embedding.
     """
 
     def __init__(self, model_dir: Path, config: ModelConfig) -> None:
@@ -127,12 +130,35 @@ class Checkpoint:
     def _check(self, config: ModelConfig) -> None:
         # Old exports carry the rotary buffer, and tied models may carry the output layer a second time.
         expected = _stored_shapes(config)
-        ignorable = {n for n in self._file_of if n.endswith("rotary_emb.inv_freq") or n == "lm_head.weight"}
+        ignorable = {n for n in self._file_of if n.endswith("rotary_emb.inv_freq") or n == _HEAD}
         if config.quantization is not None:  # AutoGPTQ writes zeros where a layer has no bias
             extra = {name for name in self._file_of.keys() - expected.keys() if name.endswith("_proj.bias")}
             ignorable |= {name for name in extra if not self._read(name).any()}
         held = self._file_of.keys() - (ignorable - expected.keys())
-        check_weights(self._dir, {name: self._files[self._file_of[name]].get_slice(name) for name in held}, expected)
+        check_weights(self._dir, {name: self._slice(name) for name in held}, expected)
+        if config.is_tied and _HEAD in self._file_of and not self._are_equal(_EMBEDDING, _HEAD):
+            message = (
+                f"{self._dir}: {_HEAD} is not the embedding, but config.json says tie_word_embeddings; correct it to "
+                f"false, or leave {_HEAD} out, whichever the model was trained with"
+            )
+            raise PlannerError(ErrorCode.CHECKPOINT_INVALID, message)
+
+    def _slice(self, name: str) -> Any:
+        return self._files[self._file_of[name]].get_slice(name)
+
+    def _are_equal(self, one: str, other: str) -> bool:
+        """Returns whether two matrices hold the same numbers, in whatever type."""
+        left, right = self._slice(one), self._slice(other)
+        if left.get_shape() != right.get_shape():
+            return False
+        for first in range(0, left.get_shape()[0], _COMPARED_ROWS):
+            rows = slice(first, first + _COMPARED_ROWS)
+            a, b = left[rows], right[rows]
+            if a.dtype != b.dtype:
+                a, b = a.double(), b.double()
+            if not torch.equal(a, b):
+                return False
+        return True
 
 
 def check_weights(source: Path, found: Mapping[str, Any], expected: Mapping[str, tuple[int, ...]]) -> None:

@@ -3,9 +3,13 @@
 
 from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import Path
 
 import torch
 from llguidance import LLMatcher, LLTokenizer
+
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.engine.tokenizer import HFTokenizer
 
 
 class GrammarError(ValueError):
@@ -81,6 +85,18 @@ class GrammarCompiler:
         if matcher.is_error():
             raise GrammarError(f"grammar cannot be compiled: {matcher.get_error()}")
         return matcher
+
+
+def compiler_for(model_dir: Path, tokenizer: HFTokenizer, vocab_size: int) -> GrammarCompiler:
+    """Returns a compiler for the tokenizer of a checkpoint.
+
+    Raises:
+        PlannerError: CHECKPOINT_INVALID if the tokenizer is another model's.
+    """
+    try:
+        return GrammarCompiler(tokenizer.json_text, vocab_size, tokenizer.eos_token_ids)
+    except GrammarError as error:
+        raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{model_dir}: {error}") from error
 
 
 def unpack_mask(words: torch.Tensor, vocab_size: int) -> torch.Tensor:

@@ -165,6 +165,19 @@ def library_path() -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
+def library_problem() -> str | None:
+    """Returns why the compiled library is of no use; None if it can be used."""
+    path = library_path()
+    if path is None:
+        return "it was not compiled"
+    try:
+        for dtype in _NAMES:
+            _open(path, dtype)
+    except (AttributeError, OSError) as error:
+        return f"{path}: {error}"
+    return None
+
+
 @cache
 def _load(dtype: torch.dtype) -> Kernels | None:
     """Returns the kernels if they are there, and are those of this version."""
@@ -172,12 +185,17 @@ def _load(dtype: torch.dtype) -> Kernels | None:
     if path is None:
         return None
     try:
-        library = ctypes.CDLL(str(path))
-        _check_source(library)
-        return Kernels(library, dtype)
+        return _open(path, dtype)
     except (AttributeError, OSError) as error:
         _log.warning("%s is not used (%s): run `make setup` again; until then torch computes, slower", path, error)
         return None
+
+
+def _open(path: Path, dtype: torch.dtype) -> Kernels:
+    """Returns the kernels in a library; raises AttributeError or OSError if they are not those of this version."""
+    library = ctypes.CDLL(str(path))
+    _check_source(library)
+    return Kernels(library, dtype)
 
 
 def _check_source(library: ctypes.CDLL) -> None:

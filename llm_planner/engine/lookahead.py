@@ -147,10 +147,11 @@ def measure_step_cost(runner: ModelRunner, clock: Clock | None = None) -> StepCo
     clock = clock or (ProcessorClock() if runner.cache.pool.device.type == "cpu" else MonotonicClock())
     size = runner.cache.block_size
     num_blocks = min(runner.cache.num_blocks, -(-(_PROBED_KV_TOKENS + 1 + MAX_DRAFT_TOKENS) // size))
-    num_drafted = min(MAX_DRAFT_TOKENS, num_blocks * size - 1)
+    num_tokens = min(num_blocks * size, runner.cache.config.max_model_len)  # there are no positions beyond
+    num_drafted = min(MAX_DRAFT_TOKENS, num_tokens - 1)
     if num_drafted < 1:
         return StepCost(0.0, 0.0)
-    kv_len, blocks = num_blocks * size - 1 - num_drafted, list(range(num_blocks))
+    kv_len, blocks = num_tokens - 1 - num_drafted, list(range(num_blocks))
     runner.cache.clear(blocks)
     one_s = all_s = math.inf
     until_s = clock.now_s() + _PROBE_S

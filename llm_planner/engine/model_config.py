@@ -43,6 +43,7 @@ _LARGE = 1 << 26  # elements of weight matrices
 # Fields that would change the computation, with the only values that leave it as implemented here.
 _NEUTRAL = {
     "partial_rotary_factor": (1.0,),
+    "is_causal": (True,),
     "use_bidirectional_attention": (False,),
     "decoder_sparse_step": (1,),
     "mlp_only_layers": ([],),
@@ -378,7 +379,10 @@ def _rope(values: Mapping[str, Any], family: str, head_dim: int, path: Path) -> 
         theta, local_theta = 1e6, float(local.get("rope_theta") or values.get("rope_local_base_freq") or 10000.0)
         if _rope_type(local) != "default":
             raise _unsupported(path, f"rope_type = {_rope_type(local)!r} of sliding_attention"[:200])
-    parameters = parameters or values.get("rope_scaling") or {}
+    scaling = values.get("rope_scaling") or {}
+    if parameters and not _says_the_same(scaling, parameters):  # which of them holds is up to who reads it
+        raise _unsupported(path, f"rope_scaling = {scaling!r} next to another rope_parameters"[:200])
+    parameters = parameters or scaling
     rope = _Rope(
         max_model_len=_bounded("max_model_len", values["max_position_embeddings"]),
         rope_theta=float(parameters.get("rope_theta") or values.get("rope_theta") or theta),
@@ -411,6 +415,13 @@ def _rope(values: Mapping[str, Any], family: str, head_dim: int, path: Path) -> 
         case kind:
             raise _unsupported(path, f"rope_type = {kind!r}"[:200])
     return rope
+
+
+def _says_the_same(scaling: Mapping[str, Any], parameters: Mapping[str, Any]) -> bool:
+    """Returns whether ``rope_scaling`` says nothing that ``rope_parameters`` does not say as well."""
+    said = {name: value for name, value in scaling.items() if name not in {"rope_type", "type"}}
+    same_type = not scaling or _rope_type(scaling) == _rope_type(parameters)
+    return same_type and all(name in parameters and parameters[name] == value for name, value in said.items())
 
 
 def _rope_type(parameters: Mapping[str, Any]) -> Any:

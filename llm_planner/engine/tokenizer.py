@@ -25,9 +25,9 @@ class HFTokenizer:
         definition = json.loads(json_text)
         self.json_text = json_text
         self._eos_token_ids = eos_token_ids
-        self._fast = FastTokenizer.from_str(json_text)
+        self._fast = _whole_texts(json_text)
         self._bytes = token_bytes_table(definition)
-        self._plain = FastTokenizer.from_str(json.dumps(_without_special_tokens(definition)))
+        self._plain = _whole_texts(json.dumps(_without_special_tokens(definition)))
         self.start_token_ids = self._start_token_ids()
 
     @property
@@ -81,6 +81,14 @@ def load_tokenizer(path: Path | str) -> HFTokenizer:
         raise
     except Exception as error:  # the library raises bare Exception on malformed JSON
         raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{file} cannot be used: {error}") from error
+
+
+def _whole_texts(json_text: str) -> FastTokenizer:
+    """Returns a tokenizer that neither cuts nor pads; a checkpoint's file may tell how its training data was."""
+    tokenizer = FastTokenizer.from_str(json_text)
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
 
 
 def _eos_token_ids(directory: Path, fast: FastTokenizer) -> frozenset[int]:

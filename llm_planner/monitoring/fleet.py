@@ -325,7 +325,7 @@ def _between_s(before: PlannerView, after: PlannerView) -> float:
 def _head(view: PlannerView, silent_s: float) -> dict[str, Any]:
     names = ("planner", "state", "model", "policy", "is_ready", "num_restarts", "num_goals", "error_code", "error_msg")
     idle = [asdict(robot) for robot in view.idle_robots]
-    known = {"age_s": view.age_s, "idle_robots": _plain(idle)}
+    known = {"age_s": _plain(view.age_s), "idle_robots": _plain(idle)}
     known |= {"silent_s": round(silent_s, 2), "is_silent": silent_s > SILENT_S}
     return {name: getattr(view, name) for name in names} | known
 

@@ -8,6 +8,9 @@ from llm_planner.core.interfaces import Clock
 from llm_planner.monitoring.board import PERIOD_S, Board
 from llm_planner.monitoring.playback import Recording, retell
 
+MOST_SILENT_S = 600.0
+"""Between two messages; more, or less than nothing, is a clock that was set while others recorded."""
+
 
 def play(
     recording: Recording,
@@ -30,15 +33,17 @@ def play(
         speed: How many times faster than it was.
         show: Called four times a real second, with the seconds that have been played.
     """
-    began_s, first_s, shown_s = clock.now_s(), None, 0.0
+    began_s, first_s, last_s, played_s, shown_s = clock.now_s(), None, 0.0, 0.0, 0.0
     for message in recording.messages():
-        first_s = message.at_s if first_s is None else first_s
-        played_s = message.at_s - first_s
+        if first_s is None:
+            first_s = last_s = message.at_s
+        silent_s, last_s = message.at_s - last_s, message.at_s
+        played_s += silent_s if 0.0 <= silent_s <= MOST_SILENT_S else 0.0
         while (ahead_s := played_s / speed - (clock.now_s() - began_s)) > 0:
             time.advance_to(first_s + (clock.now_s() - began_s) * speed)
             sleep(min(ahead_s, PERIOD_S))
             shown_s = _show(show, clock.now_s(), shown_s, played_s)
-        time.advance_to(message.at_s)
+        time.advance_to(first_s + played_s)
         with board.changing() as (state, now_s):
             retell(message, state, now_s)
         shown_s = _show(show, clock.now_s(), shown_s, played_s)

@@ -69,6 +69,7 @@ class McapRecorder:
         self._indices = self._writer._Writer__chunk_indices = _IndicesOnDisk(path.parent)  # type: ignore[attr-defined]  # noqa: SLF001
         self._writer.start(profile=Profile.ROS2, library="llm_planner")
         self._schemas: dict[str, int] = {}
+        self._began_ns = time.time_ns() - time.monotonic_ns()  # the system clock may be set meanwhile
         self.num_messages = 0
 
     def add_channel(self, topic: str, message_type: str, definition: str, offered_qos: str = "") -> int:
@@ -95,7 +96,7 @@ class McapRecorder:
             published_ns: When it was sent, system time; 0 if that is unknown.
             sequence: Its number by its publisher.
         """
-        now_ns = time.time_ns()
+        now_ns = self._began_ns + time.monotonic_ns()
         self._writer.add_message(channel, now_ns, data, published_ns or now_ns, sequence & 0xFFFFFFFF)
         self.num_messages += 1
 

@@ -2,6 +2,7 @@
 """A planner node at one moment: what it shows to people, as JSON on a topic and in recordings."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pydantic import TypeAdapter
 
@@ -40,6 +41,8 @@ class PlannerView:
         age_s: How old ``loop`` is; None without one.
         loop: The engine's goals, memory and counters; None until it has answered.
     """
+
+    __pydantic_config__: ClassVar[dict[str, object]] = {"allow_inf_nan": False}  # of all that it holds, too
 
     version: int = VERSION
     planner: str

@@ -15,6 +15,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
 from llm_planner.scheduling.policies import make_policy, policy_names
 from llm_planner.scheduling.policies.memory_safe import MemorySafe
+from llm_planner.serving.fake import FakeBackend
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "backends.md"
 CELLS = [(name, backend) for name in LIMITS for backend in BACKENDS]
@@ -118,6 +119,22 @@ def test_what_such_a_backend_does_anyway_may_be_asked_for():
 def test_micro_batches_need_stages():
     with pytest.raises(PlannerError, match="pipeline_stages is 1"):
         require_support(with_setting("vllm", "engine.micro_batches", "static"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("scheduler.max_eviction_ratio", 0.5), ("engine.eviction_method", "streaming")]
+)
+def test_a_setting_of_evictions_that_a_model_cannot_have_gets_a_warning(name, value, monkeypatch, caplog):
+    info = FakeBackend().info
+    assert not support.warn_of_model(with_setting("torch", name, value), info)
+    info = dataclasses.replace(info, can_evict=False)
+    assert not support.warn_of_model(PlannerConfig(), info)
+    assert not support.warn_of_model(with_setting("torch", "scheduler.max_eviction_ratio", 0.0), info)
+    (text,) = support.warn_of_model(with_setting("torch", name, value), info)
+    assert text.startswith(f"{name} is {value!r}, but backend torch cannot remove KV")
+    monkeypatch.setattr(FakeBackend, "info", info)
+    build_loop(with_setting("fake", name, value), rehearsed=["tello"]).close()
+    assert f"{name} is {value!r}" in caplog.text
 
 
 def test_a_planner_is_refused_before_anything_is_loaded_and_every_setting_is_named():

@@ -3,22 +3,26 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import threading
 
 import pytest
+from safetensors.torch import load_file, save_file
 from typer.testing import CliRunner
 
+import llm_planner
 from llm_planner.cli import doctor, main
 from llm_planner.core.clock import MonotonicClock
-from llm_planner.core.errors import ErrorCode
-from llm_planner.doctor import machine, model_check, network
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.doctor import machine, model_check, model_probe, network
 from llm_planner.doctor.finding import Finding, Level, examine
 from llm_planner.doctor.probe import Answer, probe
+from llm_planner.engine import kernels
 
-TORCH = {"torch": "2.13.0+cpu", "cuda_build": None, "devices": [], "has_kernels": True}
+TORCH = {"torch": "2.13.0+cpu", "cuda_build": None, "devices": [], "has_kernels": True, "kernels_problem": None}
 SEEN = {"rmw": "rmw_fastrtps_cpp", "domain": "7", "trips_ms": [1.0, 3.0, 2.0], "planners": [], "robots": ["/drone_1"]}
 
 
@@ -88,7 +92,13 @@ def test_a_port_that_is_taken_is_named():
     [
         ({}, False, Level.OK, "processor"),
         ({}, True, Level.WARNING, "without CUDA"),
-        ({"has_kernels": False}, False, Level.WARNING, "without the engine's own kernels"),
+        (
+            {"has_kernels": False, "kernels_problem": "it was not compiled"},
+            False,
+            Level.WARNING,
+            "without the engine's own kernels",
+        ),
+        ({"kernels_problem": "it is of another version"}, False, Level.WARNING, "not used: it is of another version"),
         ({"cuda_build": "13.0"}, True, Level.WARNING, "cannot use"),
         ({"cuda_build": "13.0", "devices": ["NVIDIA H200"]}, True, Level.OK, "H200"),
     ],
@@ -157,6 +167,44 @@ def test_the_bundled_model_is_whole_and_a_truncated_copy_is_not(tmp_path):
     assert broken.values["error_code"] == ErrorCode.CHECKPOINT_INVALID
 
 
+def test_a_checked_model_is_one_that_would_load(tmp_path):
+    source = machine.share_dir() / "models" / "planner-small"
+    shutil.copytree(source, tmp_path / "model")
+    assert model_probe.model_facts(str(tmp_path / "model"), "check")["is_loaded"] is False
+    config = json.loads((source / "config.json").read_text())
+    (tmp_path / "model/config.json").write_text(json.dumps(config | {"vocab_size": 3000}))
+    weights = load_file(source / "model.safetensors")
+    cut = {
+        name: weight[:3000] if weight.shape[0] == config["vocab_size"] else weight for name, weight in weights.items()
+    }
+    save_file({name: weight.contiguous() for name, weight in cut.items()}, tmp_path / "model/model.safetensors")
+    with pytest.raises(PlannerError, match="tokenizer and model do not belong together"):
+        model_probe.model_facts(str(tmp_path / "model"), "check")
+
+
+def test_a_length_predictor_is_no_planner_model():
+    with pytest.raises(PlannerError, match="writes no plans"):
+        model_probe.model_facts("planner-small-length", "check")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(None, "not compiled"), (b"nonsense", "libllm_planner_kernels"), ("stale", "compiled from another version")],
+)
+def test_kernels_that_cannot_be_used_are_no_kernels(tmp_path, monkeypatch, content, words):
+    library = tmp_path / kernels.LIBRARY
+    if content == "stale":
+        compiler = shutil.which("gcc") or pytest.skip("needs gcc")
+        (tmp_path / "stale.c").write_text('const char* source_sha256(void) { return "0"; }')
+        subprocess.run([compiler, "-shared", "-fPIC", tmp_path / "stale.c", "-o", library], check=True)
+    elif content is not None:
+        library.write_bytes(content)
+    monkeypatch.setattr(llm_planner, "__path__", [str(tmp_path)])
+    facts = model_probe.torch_facts()
+    assert facts["has_kernels"] is (content is not None)
+    assert words in facts["kernels_problem"]
+
+
 def test_no_message_over_dds_is_an_error_that_says_which_ports():
     finding = network._transport(Answer({**SEEN, "trips_ms": []}))
     assert finding.level is Level.ERROR
@@ -184,6 +232,16 @@ def test_this_machine_answers(monkeypatch, has_ping):
     assert finding.level is Level.OK
 
 
+@pytest.mark.parametrize(("status", "level"), [(0, Level.OK), (1, Level.ERROR), (2, Level.OK)])
+def test_a_ping_that_may_not_be_sent_says_nothing_of_a_machine(tmp_path, monkeypatch, status, level):
+    ping = tmp_path / "ping"
+    ping.write_text(f"#!/bin/sh\nexit {status}\n")
+    ping.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    (finding,) = network.robot_at("127.0.0.1")
+    assert finding.level is level
+
+
 def test_a_host_name_without_an_address_is_an_error(monkeypatch):
     def unknown(_):
         raise socket.gaierror(-2, "Name or service not known")
@@ -195,7 +253,7 @@ def test_a_host_name_without_an_address_is_an_error(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("domain", "level"), [("0", None), ("101", None), ("102", "WARNING"), ("233", "ERROR"), ("x", "ERROR")]
+    ("domain", "level"), [("", None), ("0", None), ("101", None), ("102", "WARNING"), ("233", "ERROR"), ("x", "ERROR")]
 )
 def test_domains(domain, level):
     assert [finding.level.name for finding in network._domain(domain)] == ([level] if level else [])

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend
 from llm_planner.core.step import FinishReason, SamplingParams, SchedulerOutput
 from llm_planner.engine.backend import TorchBackend
+from llm_planner.engine.kv_cache import KVCache
 from llm_planner.engine.model_runner import ModelRunner
 from tests.engine.builders import PROMPT, bytes_of, decode, generate, save_model, sequence, start
 
@@ -45,6 +47,18 @@ def test_offload_frees_and_restore_takes_the_blocks_again(backend):
     while len(tokens) < 8:
         tokens += backend.execute(SchedulerOutput(restore=("a",), num_scheduled_tokens={"a": 1})).token_ids["a"]
     assert tokens == expected
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("CUDA error: out of memory"), torch.OutOfMemoryError()])
+def test_kv_for_which_the_host_has_no_memory_ends_its_request_alone(backend, monkeypatch, error):
+    backend.execute(start(sequence("a"), sequence("b", prompt=range(3, 40))))
+    monkeypatch.setattr(KVCache, "to_host", Mock(side_effect=error))
+    step = backend.execute(SchedulerOutput(offload=("a",), num_scheduled_tokens={"b": 1}))
+    assert list(step.failed) == ["a"]
+    assert "does not fit into host memory" in step.failed["a"]
+    assert step.token_ids["b"]
+    assert step.free_kv_blocks == 64 - 3
+    backend.check_integrity()
 
 
 def test_offloading_what_is_offloaded_and_restoring_what_is_here_changes_nothing(backend):

@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.engine import checkpoint
 from llm_planner.engine.backend import TorchBackend
 from llm_planner.engine.checkpoint import Checkpoint, expected_shapes
 from llm_planner.engine.model_config import read_model_config
@@ -115,6 +116,24 @@ def test_refused_broken_json(model_dir, name, text):
         ({"partial_rotary_factor": 0.5}, "partial_rotary_factor"),
         ({"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4}}, "yarn"),
         ({"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.25}}, "partial_rotary_factor"),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, "rope_scaling = {'rope_type': 'yarn', 'factor': 4.0}"),
+        ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "next to another rope_parameters"),
+        (
+            {
+                "rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4},
+                "rope_scaling": {"type": "linear", "factor": 2.0},
+            },
+            "next to another rope_parameters",
+        ),
+        (
+            {
+                "architectures": ["Gemma3ForCausalLM"],
+                "rope_parameters": {"full_attention": {"rope_theta": 1e6}},
+                "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+            },
+            "next to another rope_parameters",
+        ),
+        ({"is_causal": False}, "is_causal = False"),
         ({"rope_parameters": None, "rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type = 'dynamic'"),
         ({"architectures": ["Gemma3ForConditionalGeneration"]}, "architectures = ['Gemma3ForConditionalGeneration']"),
         ({"rope_parameters": {"rope_type": "longrope", "short_factor": [1.0] * 8, "rope_theta": 1e4}}, "longrope"),
@@ -248,9 +267,35 @@ def test_harmless_extra_weights_are_ignored(model_dir):
     assert generate(TorchBackend(model_dir, num_kv_blocks=16), sequence()) == expected
 
 
+@pytest.mark.parametrize("rows", [1, 100, 4096])
+def test_refused_another_output_layer_than_the_embedding_that_it_is_said_to_be(model_dir, monkeypatch, rows):
+    monkeypatch.setattr(checkpoint, "_COMPARED_ROWS", rows)
+    edit_config(model_dir, tie_word_embeddings=True)
+    edit_weights(model_dir, lambda w: w.update({"lm_head.weight": w["model.embed_tokens.weight"].clone()}))
+    edit_weights(model_dir, lambda w: w["lm_head.weight"][-1, -1].add_(1))
+    assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, "lm_head.weight is not the embedding")
+    edit_weights(model_dir, lambda w: w.update({"lm_head.weight": w["lm_head.weight"][:-1].clone()}))
+    assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, "lm_head.weight is not the embedding")
+
+
+def test_a_tied_output_layer_may_stand_in_the_file_again(model_dir):
+    edit_config(model_dir, tie_word_embeddings=True)
+    edit_weights(model_dir, lambda w: w.pop("lm_head.weight"))
+    expected = generate(TorchBackend(model_dir, num_kv_blocks=16), sequence())
+    edit_weights(model_dir, lambda w: w.update({"lm_head.weight": w["model.embed_tokens.weight"].double()}))
+    assert generate(TorchBackend(model_dir, num_kv_blocks=16), sequence()) == expected
+
+
 def test_configuration_in_the_spelling_of_transformers_4(model_dir):
     expected = read_model_config(model_dir)
     edit_config(model_dir, rope_parameters=None, rope_theta=10000.0, dtype=None, torch_dtype="float32")
+    assert read_model_config(model_dir) == expected
+
+
+def test_rotary_embeddings_may_be_stated_in_both_spellings(model_dir):
+    edit_config(model_dir, rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 1e4})
+    expected = read_model_config(model_dir)
+    edit_config(model_dir, rope_scaling={"type": "linear", "factor": 4})
     assert read_model_config(model_dir) == expected
 
 

@@ -177,6 +177,12 @@ def test_the_cost_of_a_step_is_measured_in_any_cache(llama_dir, num_kv_blocks):
     backend.check_integrity()
 
 
+@pytest.mark.parametrize(("max_model_len", "block_size"), [(1, 16), (2, 16), (64, 16), (137, 16), (64, 1024)])
+def test_the_cost_of_a_step_is_measured_in_any_context(tmp_path, max_model_len, block_size):
+    path = save_model(tmp_path / "model", max_position_embeddings=max_model_len)
+    TorchBackend(path, lookahead="auto", num_kv_blocks=16, block_size=block_size).close()
+
+
 def test_drafts_pay_by_what_they_save():
     assert StepCost(1.0, 0.0).least_probability(100) == 0.1
     assert StepCost(0.9, 0.3).least_probability(1) == pytest.approx(0.25)

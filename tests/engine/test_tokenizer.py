@@ -72,6 +72,27 @@ def test_it_is_a_tokenizer(byte_level):
     assert byte_level.start_token_ids == ()
 
 
+TRUNCATION = {"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0}
+PADDING = {
+    "strategy": {"Fixed": 64},
+    "direction": "Left",
+    "pad_to_multiple_of": None,
+    "pad_id": 0,
+    "pad_type_id": 0,
+    "pad_token": "<pad>",
+}
+
+
+@pytest.mark.parametrize("changes", [{"truncation": TRUNCATION}, {"padding": PADDING}])
+@pytest.mark.parametrize("allow_special", [False, True])
+def test_a_text_is_neither_cut_nor_padded_as_training_data_was(tmp_path, changes, allow_special):
+    tokenizer = save(sentencepiece_tokenizer(), tmp_path, **changes)
+    plain = save(sentencepiece_tokenizer(), tmp_path)
+    text = "go mf(100); go mf(110);"
+    assert tokenizer.encode(text, allow_special=allow_special) == plain.encode(text, allow_special=allow_special)
+    assert tokenizer.start_token_ids == plain.start_token_ids == (1,)
+
+
 @given(
     text=st.text()
     | st.lists(st.sampled_from(["<s>", "</s>", "<|im_end|>", "<tool_call>", "mf(", " ", "\u00e9"])).map("".join)
@@ -185,8 +206,47 @@ def test_a_template_without_system_role_gets_one_turn(tmp_path):
     assert rendered(chat) == "<s>[INST] You fly.\n\nGo up [/INST]"
 
 
+def test_a_template_that_breaks_on_the_system_role_gets_one_turn(tmp_path):
+    _, chat = save_chat(tmp_path, NO_SYSTEM.replace("raise_exception('no')", "'' + 1"))
+    assert rendered(chat) == "<s>[INST] You fly.\n\nGo up [/INST]"
+
+
 def test_a_template_that_drops_messages_is_none(tmp_path):
     assert save_chat(tmp_path, "hello")[1] is None
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% for message in messages %}{{ message['role'] + 1 }}{% endfor %}",
+        "{{ 1 / 0 }}",
+        "{% macro a() %}{{ a() }}{% endmacro %}{{ a() }}",
+        5,
+        [{"name": "tool_use", "template": "{{ messages }}"}],
+    ],
+)
+def test_a_broken_template_is_named_by_its_file(tmp_path, template):
+    save_chat(tmp_path, CHATML)
+    (tmp_path / "chat_template.jinja").unlink()
+    config = tmp_path / "tokenizer_config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"chat_template": template}))
+    with pytest.raises(PlannerError, match=r"tokenizer_config\.json: the chat template cannot be used") as error:
+        load_chat_format(tmp_path)
+    assert error.value.code is ErrorCode.CHECKPOINT_INVALID
+
+
+@pytest.mark.parametrize(
+    ("template", "why"),
+    [
+        ("hello", "it drops or moves a message"),
+        ("{% for message in %}", "Expected an expression"),
+        ("{{ raise_exception('only images') }}", "only images"),
+    ],
+)
+def test_a_template_that_is_passed_over_gets_a_warning(tmp_path, caplog, template, why):
+    assert save_chat(tmp_path, template)[1] is None
+    assert "chat_template.jinja: the chat template fits neither" in caplog.text
+    assert why in caplog.text
 
 
 def test_another_turn_equals_the_template(tmp_path):

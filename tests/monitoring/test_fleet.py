@@ -9,6 +9,7 @@ import pytest
 from llm_planner.core.pose import Pose
 from llm_planner.monitoring.alerts import MAX_ENTRIES
 from llm_planner.monitoring.fleet import MAX_ENDS, MAX_ROBOTS, FleetState
+from llm_planner.monitoring.receiving import receive_planner
 from llm_planner.monitoring.rows import RowKind
 from llm_planner.serving.meter import Totals
 from tests.cli.test_top_screen import make_goal, make_view
@@ -167,6 +168,26 @@ def test_codes_of_a_newer_planner_are_shown_as_unknown(state):
     assert (document["ended"], document["num_broken"]) == ({"unknown (9999)": 1}, 0)
     assert document["log"][-1]["text"] == "why [unknown (9999) 9999]"
     assert "what [unknown (777) 777]" in texts(state, 1.0)
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-Infinity"])
+@pytest.mark.parametrize("path", [("age_s",), ("loop", "at_s"), ("loop", "goals", 0, "age_s")])
+def test_a_view_with_a_text_that_is_no_finite_number_is_broken(state, number, path):
+    view = json.loads(make_view(make_goal("drone_1")).to_json())
+    *outer, name = path
+    where = view
+    for part in outer:
+        where = where[part]
+    where[name] = number
+    receive_planner(state, "/planner", json.dumps(view), 1.0)
+    document = state.document(1.0)
+    assert (document["planner"], document["num_broken"]) == (None, 1)
+    json.dumps(document, allow_nan=False)
+
+
+def test_an_age_that_json_lacks_is_shown_as_unknown(state):
+    state.receive_planner(make_view(age_s=float("nan")), 1.0)
+    assert state.document(1.0)["planner"]["age_s"] is None
 
 
 def test_rates_come_from_two_views(state):

@@ -4,6 +4,7 @@
 import errno
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -64,13 +65,29 @@ def show_head(address: str, port: int) -> socket.socket:
 
 
 def _hold(server: socket.socket) -> None:
-    """Keeps every connection open, as long as the process lives."""
-    connections = []
-    while True:
+    """Keeps every connection open whose other end is, as long as the process lives."""
+    connections: list[socket.socket] = []
+    while server.fileno() >= 0:
         try:
-            connections.append(server.accept())
-        except OSError:  # closed
-            return
+            connections.append(server.accept()[0])
+        except OSError:  # out of descriptors, or a peer that has left meanwhile; those who wait are not to be dropped
+            time.sleep(POLL_S)
+        left = [connection for connection in connections if _is_left(connection)]
+        for connection in left:  # checks of the port connect and leave
+            connections.remove(connection)
+            connection.close()
+    for connection in connections:
+        connection.close()
+
+
+def _is_left(connection: socket.socket) -> bool:
+    """Returns whether nobody is at the other end any more."""
+    try:
+        return not connection.recv(1024, socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def wait_for_head(address: str, port: int, is_stopped: Callable[[float], bool]) -> socket.socket | None:

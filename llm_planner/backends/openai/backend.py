@@ -89,7 +89,8 @@ class OpenAIBackend:
         self._server = ModelServer(config, api_key)
         self._background = BackgroundLoop()
         try:
-            card = _choose(self._background.run(self._server.models()), config)
+            cards = self._background.run(_patiently(self._server.models, config.retry_s, clock, must_answer=True))
+            card = _choose(cards, config)
             dialect = find_dialect(config.server, card.owned_by)
             max_model_len = card.max_model_len or config.max_model_len
             probe = Probe(
@@ -277,13 +278,14 @@ def _misuse(message: str) -> ServerError:
     return ServerError(ErrorCode.ENGINE_FAILED, message, is_final=True)
 
 
-async def _patiently(ask: Callable[[], Awaitable[T]], retry_s: float, clock: Clock) -> T:
+async def _patiently(ask: Callable[[], Awaitable[T]], retry_s: float, clock: Clock, *, must_answer: bool = False) -> T:
     """Returns an answer; a server that is busy, or still loads its model, is asked again for a while.
 
     Args:
         ask: The question.
         retry_s: From its first failure on, for so long.
         clock: Tells how long that is.
+        must_answer: Whether a server that says nothing at all is not asked again.
     """
     pause_s, failing_since_s = FIRST_PAUSE_S, math.inf
     while True:
@@ -291,7 +293,8 @@ async def _patiently(ask: Callable[[], Awaitable[T]], retry_s: float, clock: Clo
             return await ask()
         except ServerError as error:
             failing_since_s = min(failing_since_s, now_s := clock.now_s())
-            if error.is_final or now_s + pause_s - failing_since_s > retry_s:
+            is_silent = must_answer and error.status is None
+            if error.is_final or is_silent or now_s + pause_s - failing_since_s > retry_s:
                 raise
             _log.warning("%s; asking again in %.1f s", error.message, pause_s)
         await asyncio.sleep(pause_s)

@@ -9,6 +9,9 @@ from llm_planner.core.interfaces import Tokenizer
 _FIRST_PIECE = 1 << 40
 """Smaller ids are the model's; a larger one is a piece of text that the tokenizer cannot spell, marker and bytes."""
 
+_BEFORE = ("\n", ";", ")", ":")
+"""Texts behind which another one is encoded; with one of them no token begins that goes on into the other."""
+
 
 class OutputTokens:
     """The model's tokenizer, with ids for all other text too; implements ``core.interfaces.Tokenizer``.
@@ -39,7 +42,7 @@ class OutputTokens:
         raw = text.encode(errors="replace")
         text = raw.decode()  # a lone surrogate is no text that can be encoded
         ids = self._tokenizer.encode(text)
-        if b"".join(map(self._tokenizer.token_bytes, ids)) == raw:
+        if self._bytes(ids) == raw:
             return ids
         return [int.from_bytes(b"\x01" + bytes(5) + raw, "big")]
 
@@ -48,7 +51,26 @@ class OutputTokens:
         ids: list[int] = []
         for is_text, run in itertools.groupby(token_ids, lambda token_id: token_id >= _FIRST_PIECE):
             if is_text:
-                ids += self._tokenizer.encode(b"".join(map(self.token_bytes, run)).decode(errors="replace"))
+                ids += self._in_midst(b"".join(map(self.token_bytes, run)).decode(errors="replace"))
             else:
                 ids += run
         return ids
+
+    def _in_midst(self, text: str) -> list[int]:
+        """Returns the model's ids of a text that follows another one.
+
+        Tokenizers in sentencepiece style write a space before the first word of a text, which the model has not
+        written; so the text is encoded behind another one, and that one is taken off again.
+        """
+        raw, ids = text.encode(), self._tokenizer.encode(text)
+        if self._bytes(ids) == raw:
+            return ids
+        for before in _BEFORE:
+            first = self._tokenizer.encode(before)
+            both = self._tokenizer.encode(before + text)
+            if both[: len(first)] == first and self._bytes(both[len(first) :]) == raw:
+                return both[len(first) :]
+        return ids
+
+    def _bytes(self, token_ids: Iterable[int]) -> bytes:
+        return b"".join(map(self._tokenizer.token_bytes, token_ids))

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers on other machines see whether their head lives, which vLLM does not tell them."""
 
+import contextlib
+import errno
 import socket
 import threading
 import time
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
+from llm_planner.backends.cluster import reach
 from llm_planner.backends.cluster.reach import show_head, wait_for_end, wait_for_head
 from llm_planner.core.errors import ErrorCode, PlannerError
 
@@ -17,6 +21,10 @@ HERE = "127.0.0.1"
 def never(timeout_s):
     time.sleep(timeout_s)
     return False
+
+
+def count_open():
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 @pytest.fixture
@@ -54,6 +62,41 @@ def test_a_worker_whose_engine_has_ended_does_not_wait_for_the_head(port):
     server.close()
 
 
+def test_checks_of_the_port_are_forgotten_and_take_nobody_off_the_head(port):
+    server = show_head(HERE, port)
+    with wait_for_head(HERE, port, never) as worker:
+        num_open = count_open()
+        for _ in range(50):
+            socket.create_connection((HERE, port)).close()
+        time.sleep(0.2)
+        assert count_open() < num_open + 10
+        worker.settimeout(0.1)
+        with pytest.raises(TimeoutError):  # it is still held
+            worker.recv(1)
+    server.close()
+
+
+def test_a_head_that_cannot_take_a_connection_keeps_the_others(monkeypatch):
+    monkeypatch.setattr(reach, "POLL_S", 0.01)
+    held, worker = socket.socketpair()
+    accept = Mock(
+        side_effect=[(held, ""), OSError(errno.EMFILE, "too many open files"), OSError(errno.EBADF, "closed")]
+    )
+    seen = []
+
+    def fileno():
+        worker.settimeout(0.01)
+        with contextlib.suppress(TimeoutError):
+            seen.append(worker.recv(1))
+        return -1 if accept.call_count == 3 else 3
+
+    reach._hold(Mock(accept=accept, fileno=fileno))
+    assert accept.call_count == 3
+    assert seen == []
+    with worker:
+        assert worker.recv(1) == b""
+
+
 def test_who_is_stopped_waits_no_longer(port):
     assert wait_for_head(HERE, port, lambda _: True) is None
 
@@ -71,7 +114,7 @@ def test_a_port_that_is_taken_or_an_address_of_another_machine_is_named(port):
 
 @pytest.mark.parametrize(("address", "family"), [("10.0.0.1", socket.AF_INET), ("fd00::1", socket.AF_INET6)])
 def test_the_head_listens_in_the_family_of_its_address(monkeypatch, address, family):
-    create_server = Mock(return_value=Mock(accept=Mock(side_effect=OSError)))
+    create_server = Mock(return_value=Mock(fileno=Mock(return_value=-1)))  # closed at once
     monkeypatch.setattr(socket, "create_server", create_server)
     show_head(address, 29510)
     create_server.assert_called_once_with((address, 29510), family=family)

@@ -164,6 +164,8 @@ class Handler(BaseHTTPRequestHandler):
             self._send(200, json.dumps(slots) if self.path == "/slots" else metrics)
         elif self.path != "/v1/models":
             self._json(404, {"error": {"message": f"no {self.path}"}})
+        elif "models" in self.server.lacks:
+            self._json(503, {"error": {"message": "Loading model", "code": 503}})
         elif self._is_allowed():
             card = {"id": MODEL_DIR.name, "object": "model", "owned_by": self.server.owned_by}
             self._json(200, {"object": "list", "data": [card | {"max_model_len": self.server.engine.max_model_len}]})

@@ -11,8 +11,10 @@ from llm_planner.backends.openai.dialect import DIALECTS, find_dialect
 from llm_planner.backends.openai.gbnf import to_gbnf
 from llm_planner.backends.openai.output_tokens import OutputTokens
 from llm_planner.backends.openai.statement_ends import StatementEnds
+from llm_planner.engine.tokenizer import load_tokenizer
 from llm_planner.planning.grammar import continued, lark_grammar
 from tests.backends.openai.builders import LIBRARY, TOKENIZER
+from tests.engine.builders import sentencepiece_tokenizer
 
 PLANS = {
     "tello": ("mf(100);", "3{mf(20);?iv(cat)==True{tp();}}l('a;b}');", "_1=s('red cat');->_1;", "->'it\\'s done';"),
@@ -113,5 +115,15 @@ def test_text_that_the_tokenizer_spells_otherwise_is_kept_as_it_is():
     tokens = OutputTokens(Spelling())
     ids = [*tokens.of_text("go"), *tokens.of_text("\u00e9")]
     assert b"".join(map(tokens.token_bytes, ids)) == "go\u00e9".encode()
-    assert tokens.for_model(ids) == [1, *"go\u00e9".encode()]
-    assert tokens.for_model([7, 8, *ids, 9]) == [7, 8, 1, *"go\u00e9".encode(), 9]  # as in the prompt of a replan
+    assert tokens.for_model(ids) == [*"go\u00e9".encode()]
+    assert tokens.for_model([7, 8, *ids, 9]) == [7, 8, *"go\u00e9".encode(), 9]  # as in the prompt of a replan
+
+
+@pytest.mark.parametrize("written", [["go", "(1", ");", "mf(", "0);"], [";", "go"], ["(go"], [" go"]])
+def test_what_a_server_wrote_goes_back_without_a_space_that_it_did_not_write(tmp_path, written):
+    sentencepiece_tokenizer().save_pretrained(tmp_path)
+    tokens = OutputTokens(load_tokenizer(tmp_path))
+    ids = [token_id for piece in written for token_id in tokens.of_text(piece)]
+    again = tokens.for_model(ids)
+    assert b"".join(map(tokens.token_bytes, again)) == "".join(written).encode()
+    assert all(token_id < 1 << 40 for token_id in again)

@@ -10,6 +10,7 @@ import pytest
 from llm_planner.backends.openai import backend
 from llm_planner.backends.openai.dialect import DIALECTS
 from llm_planner.backends.openai.errors import ServerError
+from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from tests.backends.openai.builders import make_backend
 
@@ -99,8 +100,9 @@ def test_what_a_server_does_not_say_is_not_made_up(server, lacking, caplog):
     assert [r.levelname for r in caplog.records].count("WARNING") == 1  # of what no server can do
 
 
-def test_a_server_that_still_loads_its_model_is_waited_for(server, caplog):
-    server.order(lacks=["model"])
+@pytest.mark.parametrize("lacking", ["model", "models"])  # the second does not even name them before
+def test_a_server_that_still_loads_its_model_is_waited_for(server, lacking, caplog):
+    server.order(lacks=[lacking])
     timer = threading.Timer(0.5, server.order, kwargs={"lacks": []})
     timer.start()
     make_backend(server).close()
@@ -122,8 +124,29 @@ def test_the_time_that_a_silent_server_takes_counts():
     assert asked == [0.0, 30.0]
 
 
-def test_it_is_not_waited_for_without_end(server):
-    server.order(lacks=["model"])
+@pytest.mark.parametrize("must_answer", [False, True])
+def test_one_that_says_nothing_is_not_asked_again_for_its_models(must_answer):
+    errors = [
+        ServerError(ErrorCode.ENGINE_FAILED, "it loads", is_final=False, status=503),
+        ServerError(ErrorCode.SERVER_UNREACHABLE, "it is silent", is_final=False),
+    ]
+
+    async def ask():
+        if errors:
+            raise errors.pop(0)
+        return "an answer"
+
+    asking = backend._patiently(ask, 20.0, MonotonicClock(), must_answer=must_answer)
+    if not must_answer:
+        assert asyncio.run(asking) == "an answer"
+        return
+    with pytest.raises(ServerError, match="silent"):
+        asyncio.run(asking)
+
+
+@pytest.mark.parametrize("lacking", ["model", "models"])
+def test_it_is_not_waited_for_without_end(server, lacking):
+    server.order(lacks=[lacking])
     with pytest.raises(PlannerError, match="answers 503: Loading model") as caught:
         make_backend(server, retry_s=0.2)
     assert caught.value.code is ErrorCode.ENGINE_FAILED
