@@ -42,6 +42,7 @@ class Mission:
         reflexes: What the robot did meanwhile without asking.
         is_in_reflex: Whether the last of them is not over.
         follower: Is told how it goes; None if no client asked.
+        held_since_s: When it was asked, on the client's clock, if the planner could not be asked at once.
         has_failed: Whether a segment has failed, and the robot does not wait for another way.
     """
 
@@ -55,6 +56,7 @@ class Mission:
     world: str = ""
     reflexes: list[msgs.Reflex] = field(default_factory=list)
     is_in_reflex: bool = False
+    held_since_s: float = 0.0
     handle: PlanHandle = field(init=False)
     has_failed: bool = False
     _outcomes: dict[int, msgs.SegmentOutcome] = field(default_factory=dict)

@@ -142,6 +142,7 @@ class Missions:
         """Asks the planner, or holds the mission: a planner refuses a robot that has a goal which it has not ended."""
         if any(other is not mission for other in self._in_the_way(mission.order)):
             self._held = mission
+            mission.held_since_s = self._client.now_s()
             mission.handle = PlanHandle(request, send_report=self._client.report, request_cancel=_end_unasked)
         else:
             mission.handle = self._client.ask(request, on_segment=functools.partial(self._on_segment, mission))
@@ -370,10 +371,26 @@ class Missions:
                 if failure := self._robot.own_failure:
                     mission.stopped_because = f"{mission.stopped_because}; {failure}"
             self._publish_outcome(mission)
-        held = self._held
-        if held is not None and self._in_the_way(held.order) == [held]:
+        if self._held is not None:
+            self._go_on_with(self._held)
+
+    def _go_on_with(self, held: Mission) -> None:
+        """Asks for a mission that was held, with what is left of its time budget, once nothing is in its way.
+
+        An emergency that waits too long is left to the reflex.
+        """
+        request, is_free = held.handle.request, self._in_the_way(held.order) == [held]
+        if request.time_budget_s is not None:
+            left_s = round(held.held_since_s + request.time_budget_s - self._client.now_s(), 3)
+            if left_s <= 0 and (is_free or request.urgency is not Urgency.URGENT):
+                self._held = None
+                what = f"the planner had not ended what was stopped within {request.time_budget_s:g} s"
+                held.handle.fail(PlannerError(ErrorCode.BUDGET_EXCEEDED, what))
+                return
+            request = replace(request, time_budget_s=left_s)
+        if is_free:
             self._held = None
-            self._ask(held, held.handle.request)
+            self._ask(held, request)
 
     def _publish_outcome(self, mission: Mission) -> None:
         self._pending.remove(mission)

@@ -121,6 +121,10 @@ class PlannerClient:
         """When the planner last showed life, on the client's clock; minus infinity if it never did."""
         return self._status_at_s
 
+    def now_s(self) -> float:
+        """Returns the time of the client's clock."""
+        return self._clock.now_s()
+
     @property
     def is_planner_active(self) -> bool:
         """Whether the planner showed life lately and takes goals."""

@@ -470,6 +470,25 @@ def test_a_sentence_that_begins_with_a_stop_ends_what_a_busy_robot_does_before_t
     ]
 
 
+@pytest.mark.parametrize("waits_s", [0.0, 1.2, 2.5])
+def test_a_time_budget_counts_from_the_asking_also_behind_a_stop(robot, waits_s):
+    old = robot.instruct()
+    robot.spin()
+    robot.feed(old, messages(old, "mf(100);"))
+    new = robot.instruct(instruction="Stop! Go back!", time_budget_s=2.0)
+    robot.spin()
+    robot.run(waits_s)
+    robot.missions.publish_outcomes()  # as at each tick of the node
+    if waits_s < 2.0:
+        robot.end(old, ErrorCode.CANCELLED)
+    robot.spin()
+    assert [goal.time_budget_s for goal_id, goal in robot.action.sent.items() if goal_id == new] == (
+        [pytest.approx(2.0 - waits_s)] if waits_s < 2.0 else []
+    )
+    ended = {outcome.goal_id: outcome.error_code for outcome in robot.outcomes}
+    assert ended.get(new) == (None if waits_s < 2.0 else ErrorCode.BUDGET_EXCEEDED)
+
+
 def test_an_emergency_after_a_stop_waits_for_no_goal_that_it_replaces(robot, stopped):
     old = stopped(Urgency.NORMAL)
     new = robot.instruct(Urgency.URGENT)
