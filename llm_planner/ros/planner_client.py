@@ -172,7 +172,8 @@ class PlannerClient:
     def ask(self, request: PlanRequest, *, on_segment: Callable[[Segment], None] | None = None) -> PlanHandle:
         """Asks for a plan with every field of the request in the caller's hands; its id must be a new UUID in hex.
 
-        A request that no message can hold ends at once, and replaces nothing.
+        A request that no message can hold ends at once, and replaces nothing. Behind a goal of the same robot that this
+        client has cancelled, and the planner has not ended yet, a request waits, while its time budget runs.
 
         An urgent request replaces the goals of the same robot that are not urgent: from now on they deliver no segment,
         and end with SUPERSEDED, or, if the planner refuses the urgent one, with CANCELLED. Without a ``client_id`` a
@@ -234,7 +235,10 @@ class PlannerClient:
     # Everything below runs in the executor's thread
 
     def _begin(self, handle: PlanHandle) -> None:
-        self._goals[handle.goal_id] = goal = RemoteGoal(self._endpoints, handle)
+        before = [goal.handle for goal in self._goals.values() if goal.is_cancelled and _waits(handle, goal.handle)]
+        self._goals[handle.goal_id] = goal = RemoteGoal(self._endpoints, handle, before)
+        for other in before:
+            other.future.add_done_callback(lambda _: self._bridge.post(self._tick))
         goal.tick(self._status_at_s, self._loading_at_s)
         if self._timer.is_canceled():
             self._timer.reset()
@@ -282,6 +286,12 @@ def require_sendable(request: PlanRequest) -> None:
 def _replaces(request: PlanRequest, other: PlanRequest) -> bool:
     """Returns whether a planner ends one goal for another, by its rules (``serving.admission``)."""
     return request.robot_id == other.robot_id and request.supersedes(other)
+
+
+def _waits(handle: PlanHandle, other: PlanHandle) -> bool:
+    """Returns whether a planner would refuse one goal because of another, which has not ended."""
+    request, unfinished = handle.request, other.request
+    return not other.is_done and request.robot_id == unfinished.robot_id and not request.supersedes(unfinished)
 
 
 def _end_unheard(handle: PlanHandle) -> None:

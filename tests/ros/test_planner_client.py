@@ -138,6 +138,37 @@ def test_cancel(planner, start_robot):
     assert list(handle) == []
 
 
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_a_request_behind_a_cancel_waits_until_the_planner_has_ended_the_goal(is_taken):
+    robot = played_robot.Robot()
+    first = robot.client.plan("go")
+    robot.spin()
+    if is_taken:
+        robot.feed(first.goal_id, played_robot.messages(first.goal_id, "mf(20);"))
+    first.cancel()
+    second = robot.client.plan("go back", time_budget_s=2.0)
+    robot.spin()
+    robot.clock.advance(0.5)
+    assert list(robot.action.sent) == [first.goal_id]
+    robot.say_status({first.goal_id: 0})
+    robot.spin()
+    assert robot.action.cancelled == [first.goal_id]
+    robot.end(first.goal_id, ErrorCode.CANCELLED)
+    robot.spin()
+    assert list(robot.action.sent) == [first.goal_id, second.goal_id]
+    assert robot.action.sent[second.goal_id].time_budget_s == 1.5
+
+
+def test_an_emergency_behind_a_cancel_waits_for_nothing_that_it_replaces():
+    robot = played_robot.Robot()
+    first = robot.client.plan("go")
+    robot.spin()
+    first.cancel()
+    second = robot.client.plan("go back", urgency=Urgency.URGENT)
+    robot.spin()
+    assert list(robot.action.sent) == [first.goal_id, second.goal_id]
+
+
 def test_a_failed_skill_ends_the_goal(planner, start_robot):
     handle = start_robot("drone_1").client.plan("mf(20);mb(30);")
     segment = next(iter(handle))
