@@ -67,11 +67,11 @@ class PlanRequest:
         overrun: What happens if the budget cannot be kept.
         budget_scope: What the budget covers.
         max_tokens: Most tokens that the plan may have.
-        allowed_skills: Names of the skills that the plan may use; None for all of the robot model.
+        allowed_skills: Names or aliases of the skills that the plan may use; None for all of the robot model.
         plan: A plan in MiniSpec that a person has confirmed: it passes the gate, and no model is asked.
         plan_only: Whether nothing is delivered: the result shows the plan.
         start_pose: Where the robot is, so that the safety gate counts from there; None for the model's start pose.
-        unsupported_skills: Skills of its model that this robot cannot carry out: no plan may call them.
+        unsupported_skills: Skills of its model that this robot cannot carry out, likewise: no plan may call them.
         takes_open_blocks: Whether the robot can begin a condition before its block is written (``Segment.block_edge``).
         delivered: Segments that the robot already has, when a goal goes on after a restart of the engine.
         failures: What it said of those among them that failed, and after which the plan was replanned: one for each

@@ -155,7 +155,8 @@ class Missions:
         To let go is a task for the planner if the robot is free, and for who only chats; this robot may be unable to.
         """
         skill = "" if order.plan else immediate_plan(self._model, order.instruction).removesuffix("();")
-        is_allowed = not order.allowed_skills or skill in order.allowed_skills
+        named = [self._model.skill(spelling) for spelling in order.allowed_skills]
+        is_allowed = not named or self._model.skills.get(skill) in named
         can_do = is_allowed and skill not in self._robot.unsupported_skills and order.urgency != Urgency.CHAT.value
         if skill and is_stop(order.instruction):
             return skill if can_do else self._model.stop_skill

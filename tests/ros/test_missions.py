@@ -814,3 +814,18 @@ class MissionsMachine(RuleBasedStateMachine):
 
 TestMissions = MissionsMachine.TestCase
 TestMissions.settings = settings(deadline=None, max_examples=100, stateful_step_count=60)
+
+
+@pytest.mark.parametrize("spelling", ["mff", "move_forward"])
+def test_an_order_that_allows_skills_which_do_not_exist_interrupts_nothing(robot, spelling):
+    goal_id = robot.instruct()
+    order = {"instruction": "go", "allowed_skills": [spelling]}
+    if spelling == "mff":
+        with pytest.raises(PlannerError) as caught:
+            robot.instruct(Urgency.URGENT, **order)
+        assert caught.value.code is ErrorCode.INVALID_ARGUMENT
+        assert robot.control.goal_id == goal_id
+    else:
+        new = robot.instruct(Urgency.URGENT, **order)
+        robot.spin()
+        assert robot.action.sent[new].allowed_skills == ["mf"]
