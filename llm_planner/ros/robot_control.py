@@ -64,7 +64,7 @@ class RobotControl:
         model: Of the robot.
         clock: Source of monotonic time.
         time_scale: How much faster than that the robot runs, > 0.
-        connection: To its body.
+        connection: To its body; closed if it cannot begin with it.
         report: Gets every report at once, on whichever thread; must not block.
         on_reflex: Receives every reflex, likewise.
         on_stop: Receives why an order to stop failed, or an empty text if it was carried out or something else took
@@ -96,7 +96,11 @@ class RobotControl:
         self._lock = threading.RLock()
         self.num_faults, self.last_fault = 0, ""
         self._interrupted = ""  # id of the last goal that a reflex ended
-        self._enter(Snapshot(objects=()))
+        try:
+            self._enter(Snapshot(objects=()))
+        except BaseException:
+            connection.close()  # whoever made it does not get it back
+            raise
 
     @property
     def is_active(self) -> bool:

@@ -144,6 +144,11 @@ class RobotNode(Node):
     def _serve(self, settings: RobotSettings, body: BodySettings, identity: RobotIdentity, home: Pose | None) -> None:
         """Begins to take instructions, and to say how the robot is."""
         identity.say(self._robot.unsupported_skills)
+        if lacking := sorted(self._robot.unsupported_skills.intersection(s.skill for s in self._model.silence)):
+            self.get_logger().warning(
+                f"driver {body.driver} does not support {', '.join(lacking)}, which this robot would do without a "
+                f"planner (silence of robot model {self._model.name})"
+            )
         if settings.default_scene:
             self._robot.enter(Snapshot(objects=default_scene(self._model.kind)))
         self._control = ControlLoop(self._guard(self._robot.tick))
