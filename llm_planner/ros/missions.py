@@ -283,11 +283,12 @@ class Missions:
         try:
             self._robot.fail(reason)
         finally:
-            self._bridge.post(functools.partial(self._cancel_all_but, goal_id if was_active else ""))
+            self._bridge.post(functools.partial(self._cancel_all_but, goal_id if was_active else "", reason))
 
-    def _cancel_all_but(self, failed_id: str) -> None:
+    def _cancel_all_but(self, failed_id: str, reason: str) -> None:
         for mission in self._pending:
             if mission.goal_id != failed_id or not mission.has_failed:
+                mission.fault = mission.fault or reason
                 self._give_up(mission)
 
     # Plans

@@ -155,14 +155,17 @@ class RobotControl:
 
     @property
     def view(self) -> str:
-        """Names of what the robot sees, the nearest first."""
+        """Names of what the robot sees, the nearest first; of one that does not know where it is, nothing."""
         with self._lock:
-            now_s = self._now_s()
-            views = visible(self._model.camera, self._driver.state.pose, self._driver.in_sight(now_s), now_s)
+            now_s, pose = self._now_s(), self._driver.state.pose
+            if not pose.is_finite:
+                return ""
+            views = visible(self._model.camera, pose, self._driver.in_sight(now_s), now_s)
             return ", ".join(view.object.name for view in views)
 
     def _look_around(self) -> Situation:
-        return Situation(scene=self.view, pose=self._driver.state.pose)
+        pose = self._driver.state.pose
+        return Situation(scene=self.view, pose=pose if pose.is_finite else None)
 
     def enter(self, snapshot: Snapshot) -> None:
         """Puts the robot into a world.

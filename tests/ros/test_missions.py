@@ -7,6 +7,7 @@ and in any order.
 """
 
 import json
+import math
 import random
 from dataclasses import replace
 from types import SimpleNamespace
@@ -113,6 +114,24 @@ def test_a_fault_between_two_segments_ends_the_goal_too(robot, is_running):
     robot.spin()
     assert robot.action.cancelled == ([] if is_running else [goal_id])  # the planner knows of what has failed
     assert not robot.control.is_active
+    robot.end(goal_id, ErrorCode.SKILL_FAILED if is_running else ErrorCode.CANCELLED)
+    robot.run(1.0)
+    robot.spin()
+    (outcome,) = robot.outcomes
+    assert outcome.error_msg == ("the end" if is_running else "the node has a fault")
+
+
+@pytest.mark.parametrize("field", ["x_m", "yaw_deg"])
+def test_a_robot_that_does_not_know_where_it_is_says_why_a_segment_has_failed(robot, field):
+    chair = {"name": "chair", "position_m": [3.0, 0.0, 1.0]}
+    goal_id = robot.instruct(world=json.dumps({"objects": [chair]}))
+    robot.spin()
+    robot.feed(goal_id, messages(goal_id, "g(unicorn);"))
+    assert robot.control.view == "chair"
+    robot.control._driver._body.state.pose = replace(robot.control.pose, **{field: math.inf})
+    assert robot.control.view == ""
+    situation = robot.control._look_around()
+    assert (situation.scene, situation.pose) == ("", None)
 
 
 def parts(goal_id, *texts):
