@@ -9,6 +9,7 @@ a planner is still at work.
 
 import functools
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -38,6 +39,8 @@ from llm_planner.ros.steady import steady_timer
 from llm_planner.srv import GetSegments
 
 TICK_S = 0.25
+LEAVING_S = 0.5
+"""How long a node of ``spinning`` waits for the planner's answers to its last cancels."""
 MIN_SERVER_TIMEOUT_S = 1.5
 """Three periods of the planner's status: one that comes late ends no goal."""
 
@@ -109,7 +112,7 @@ class PlannerClient:
         self._timer = steady_timer(node, TICK_S, self._guard(self._tick))
         self._timer.cancel()  # until there is a goal to look after
         if isinstance(node, SpunNode):
-            node.at_end.append(self.close)
+            node.at_end.append(self._leave)
 
     @property
     def robot_id(self) -> str:
@@ -132,6 +135,8 @@ class PlannerClient:
 
     def wait_for_planner(self, timeout_s: float) -> bool:
         """Waits until the planner takes goals (blocking: not in a callback of the node); returns whether it does."""
+        if not self.is_planner_active:  # also one that was, and is silent now: its next status counts
+            self._activated.clear()
         self._activated.wait(timeout_s)
         return self.is_planner_active
 
@@ -214,6 +219,22 @@ class PlannerClient:
             handles = [handle for handle in self._handles if not handle.is_done]
         for handle in handles:
             _end_unheard(handle)
+
+    def _leave(self) -> None:
+        """Ends all goals in the thread of a node of ``spinning``, and asks the planner to end them too.
+
+        Else it would take the robot for busy until it misses the heartbeats. Its answers are waited for, not for long:
+        a process that ends takes with it what has not left.
+        """
+        unfinished = [goal for goal in self._goals.values() if not goal.is_done]
+        self.close()
+        node = self._endpoints.node
+        if not node.context.ok() or node.executor is None:
+            return
+        answers = [answer for goal in unfinished if (answer := goal.call_off()) is not None]
+        give_up_s = time.monotonic() + LEAVING_S
+        while not all(answer.done() for answer in answers) and time.monotonic() < give_up_s and node.context.ok():
+            node.executor.spin_once(timeout_sec=LEAVING_S / 10)
 
     def _guard(self, callback: Callable[..., Any]) -> Callable[..., Any]:
         return guarded(self._endpoints.node, callback, self._fail)

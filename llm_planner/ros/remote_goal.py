@@ -130,6 +130,20 @@ class RemoteGoal:
         else:
             self._send_cancel(self._endpoints.clock.now_s())
 
+    def call_off(self) -> Future | None:
+        """Asks the planner to end a goal that has ended here.
+
+        Returns:
+            Done when the planner has answered; None if it never got the goal.
+        """
+        if self._sent_at_s == NEVER_S:
+            return None
+        if self._remote is None:
+            self._adopt(self._endpoints.clock.now_s())  # which cancels what has ended
+        else:
+            self._send_cancel(self._endpoints.clock.now_s())
+        return self._requests[-1]
+
     def _send_cancel(self, now_s: float) -> None:
         """Cancels as soon as the planner has the goal."""
         if self._remote is not None:

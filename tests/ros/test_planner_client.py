@@ -457,6 +457,7 @@ def test_goals_end_when_their_node_is_spun_no_more(planner):
         robot = client.PlannerClient(node, "tello", server_timeout_s=60.0)
         handle = robot.plan("hang mf(20);")
         segment = next(iter(handle))
+    wait_until(lambda: planner.server.ended.get(handle.goal_id) is ErrorCode.CANCELLED, timeout_s=2.0)  # is told
     for ended in (handle, robot.plan("mf(20);")):
         assert ended.result(0.0).error_code is ErrorCode.SHUTTING_DOWN
         assert list(ended) == []
@@ -482,3 +483,15 @@ def test_goals_end_when_a_signal_shuts_rclpy_down():
     command = [sys.executable, "-c", SIGNALLED]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (ended.stdout, ended.returncode) == ("SHUTTING_DOWN\n", 0), ended.stderr
+
+
+def test_whoever_waits_for_a_planner_waits_for_one_that_is_silent_too():
+    robot = played_robot.Robot()
+    robot.say_status({})
+    assert robot.client.wait_for_planner(0.0)
+    robot.clock.advance(6.0)
+    assert not robot.client.wait_for_planner(0.0)
+    comes_back = threading.Timer(0.3, robot.say_status, ({},))
+    comes_back.start()
+    assert robot.client.wait_for_planner(TIMEOUT_S)
+    comes_back.join()
