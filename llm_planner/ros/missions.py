@@ -203,10 +203,12 @@ class Missions:
     def _require_free(self, order: Instruct.Request) -> None:
         """Raises ROBOT_BUSY unless the robot is free, or the order takes the place of what it does."""
         if busy := [mission for mission in self._in_the_way(order) if not mission.is_given_up]:
+            is_replaceable = any(mission.order.urgency != Urgency.URGENT.value for mission in busy)
+            way_out = "replace it by an urgent instruction (`send --urgent`), " if is_replaceable else ""
             raise PlannerError(
                 ErrorCode.ROBOT_BUSY,
-                f"{self._client.robot_id} is busy with {busy[-1].order.instruction!r}; wait, replace it by an urgent "
-                f"instruction (`send --urgent`), or stop it: `llm-planner stop {self._client.robot_id}`",
+                f"{self._client.robot_id} is busy with {busy[-1].order.instruction!r}; wait, {way_out}or stop it: "
+                f"`llm-planner stop {self._client.robot_id}`",
             )
 
     def _in_the_way(self, order: Instruct.Request) -> list[Mission]:

@@ -848,3 +848,11 @@ def test_an_order_that_allows_skills_which_do_not_exist_interrupts_nothing(robot
         new = robot.instruct(Urgency.URGENT, **order)
         robot.spin()
         assert robot.action.sent[new].allowed_skills == ["mf"]
+
+
+@pytest.mark.parametrize("is_urgent", [True, False])
+def test_who_is_refused_reads_only_what_helps(robot, is_urgent):
+    robot.instruct(Urgency.URGENT if is_urgent else Urgency.NORMAL)
+    with pytest.raises(PlannerError, match="is busy with 'go'; wait, .*or stop it") as caught:
+        robot.instruct(Urgency.URGENT if is_urgent else Urgency.NORMAL)
+    assert ("urgent" in caught.value.message) is not is_urgent
