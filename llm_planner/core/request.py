@@ -100,8 +100,9 @@ class PlanRequest:
     failures: tuple[SegmentReport, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.time_utility is None:
-            object.__setattr__(self, "time_utility", self.urgency.time_utility)  # type: ignore[unreachable]
+        if self.time_utility is None:  # what is no urgency is refused when it is sent
+            preset = self.urgency.time_utility if isinstance(self.urgency, Urgency) else NORMAL  # type: ignore[unreachable]
+            object.__setattr__(self, "time_utility", preset)
 
     def supersedes(self, other: "PlanRequest") -> bool:
         """Returns whether it takes the place of its robot's other goal: an urgent one does that of one that is not.

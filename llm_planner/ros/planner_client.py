@@ -75,7 +75,7 @@ class PlannerClient:
         clock: Clock | None = None,
         on_error: Callable[[Exception], None] = lambda _: None,
     ) -> None:
-        node_name(planner)
+        planner = node_name(planner)
         if not server_timeout_s >= MIN_SERVER_TIMEOUT_S:  # so that NaN is refused too
             what = f"server_timeout_s is {server_timeout_s}; give at least {MIN_SERVER_TIMEOUT_S:g} s"
             raise PlannerError(ErrorCode.INVALID_CONFIG, what)

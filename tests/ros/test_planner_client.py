@@ -495,3 +495,27 @@ def test_whoever_waits_for_a_planner_waits_for_one_that_is_silent_too():
     comes_back.start()
     assert robot.client.wait_for_planner(TIMEOUT_S)
     comes_back.join()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"urgency": "urgent"},
+        {"urgency": 1},
+        {"max_tokens": 3.5},
+        {"allowed_skills": "mu"},
+        {"unsupported_skills": "mu"},
+        {"allowed_skills": frozenset({7})},
+    ],
+)
+def test_a_request_with_a_field_of_a_wrong_type_ends_at_once(fields):
+    code = ErrorCode.INVALID_MAX_TOKENS if "max_tokens" in fields else ErrorCode.INVALID_ARGUMENT
+    assert Budgeted(**fields).code is code
+
+
+def test_a_planner_may_be_named_with_a_slash_at_its_end(ros):
+    node = rclpy.create_node("slash")
+    try:
+        assert PlannerClient(node, "tello", planner="/planner/").robot_id == "slash"
+    finally:
+        node.destroy_node()
