@@ -171,7 +171,8 @@ class RobotNode(Node):
         self.create_subscription(Empty, "~/stop", self._guard(self._on_stop_topic), 10)
         self._shown: list[RobotViewPublisher | FramesPublisher | BatteryPublisher] = [view]
         if body.driver not in (MUJOCO, GAZEBO):  # where bodies are, their world says
-            self._shown.append(FramesPublisher(self, self._client.robot_id, self._robot, self._model, home))
+            robot_id, clock = self._client.robot_id, self._monotonic
+            self._shown.append(FramesPublisher(self, robot_id, self._robot, self._model, home, clock))
         if self._robot.has_battery:
             self._shown.append(BatteryPublisher(self, self._robot))
         self._show_timer = steady_timer(self, robot_view.PERIOD_S, self._guard(self._show))

@@ -853,6 +853,6 @@ def test_an_order_that_allows_skills_which_do_not_exist_interrupts_nothing(robot
 @pytest.mark.parametrize("is_urgent", [True, False])
 def test_who_is_refused_reads_only_what_helps(robot, is_urgent):
     robot.instruct(Urgency.URGENT if is_urgent else Urgency.NORMAL)
-    with pytest.raises(PlannerError, match="is busy with 'go'; wait, .*or stop it") as caught:
+    with pytest.raises(PlannerError, match=r"is busy with 'go'; wait, .*or stop it") as caught:
         robot.instruct(Urgency.URGENT if is_urgent else Urgency.NORMAL)
     assert ("urgent" in caught.value.message) is not is_urgent
