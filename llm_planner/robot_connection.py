@@ -155,6 +155,9 @@ def connect(model: RobotModel, settings: DriverSettings, clock: Clock) -> RobotC
     """
     if is_own(settings.name):
         require_real_time(settings.time_scale)
+        ignored = [("take_off", settings.takes_off), ("tool_length_m", settings.tool_length_m)]
+        if useless := [parameter for parameter, value in ignored if value]:
+            raise _invalid(f"driver {settings.name!r} is a class of your own, which is not told {' or '.join(useless)}")
         driver = load_driver(settings.name, model, settings.address)
         return OwnRobot(model, driver, takes_worlds=settings.takes_worlds)
     if settings.name not in DRIVERS:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a body or tool is, as every layer speaks of it."""
 
+import math
 from dataclasses import dataclass
 
 
@@ -19,3 +20,8 @@ class Pose:
     def __post_init__(self) -> None:
         for name in ("x_m", "y_m", "z_m", "yaw_deg"):
             object.__setattr__(self, name, float(getattr(self, name)))
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether it says where something is."""
+        return all(map(math.isfinite, (self.x_m, self.y_m, self.z_m, self.yaw_deg)))

@@ -67,11 +67,11 @@ class PlanRequest:
         overrun: What happens if the budget cannot be kept.
         budget_scope: What the budget covers.
         max_tokens: Most tokens that the plan may have.
-        allowed_skills: Names of the skills that the plan may use; None for all of the robot model.
+        allowed_skills: Names or aliases of the skills that the plan may use; None for all of the robot model.
         plan: A plan in MiniSpec that a person has confirmed: it passes the gate, and no model is asked.
         plan_only: Whether nothing is delivered: the result shows the plan.
         start_pose: Where the robot is, so that the safety gate counts from there; None for the model's start pose.
-        unsupported_skills: Skills of its model that this robot cannot carry out: no plan may call them.
+        unsupported_skills: Skills of its model that this robot cannot carry out, likewise: no plan may call them.
         takes_open_blocks: Whether the robot can begin a condition before its block is written (``Segment.block_edge``).
         delivered: Segments that the robot already has, when a goal goes on after a restart of the engine.
         failures: What it said of those among them that failed, and after which the plan was replanned: one for each
@@ -100,8 +100,9 @@ class PlanRequest:
     failures: tuple[SegmentReport, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.time_utility is None:
-            object.__setattr__(self, "time_utility", self.urgency.time_utility)  # type: ignore[unreachable]
+        if self.time_utility is None:  # what is no urgency is refused when it is sent
+            preset = self.urgency.time_utility if isinstance(self.urgency, Urgency) else NORMAL  # type: ignore[unreachable]
+            object.__setattr__(self, "time_utility", preset)
 
     def supersedes(self, other: "PlanRequest") -> bool:
         """Returns whether it takes the place of its robot's other goal: an urgent one does that of one that is not.

@@ -53,7 +53,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def node_name(text: str) -> str:
-    """Returns the name of a node as it was typed.
+    """Returns the name of a node as it was typed, without a slash at its end: topics are named behind it.
 
     Raises:
         PlannerError: INVALID_CONFIG if no node can have this name.
@@ -61,4 +61,4 @@ def node_name(text: str) -> str:
     if _NODE.fullmatch(text) is None:
         message = f"no ROS node can be called {text[:80]!r}; give a full name such as /planner"
         raise PlannerError(ErrorCode.INVALID_CONFIG, message)
-    return text
+    return text.removesuffix("/")

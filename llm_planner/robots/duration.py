@@ -29,10 +29,9 @@ from llm_planner.language.syntax import (
 )
 from llm_planner.robots.effect import Replan, TakeOff, Translate
 from llm_planner.robots.model import RobotModel, Skill
-from llm_planner.robots.timing import Noise, Polynomial, Quantiles, Sweeps, Trapezoid, Travel, TurnThenMove
+from llm_planner.robots.timing import NUM_SAMPLES, Noise, Polynomial, Quantiles, Sweeps, Trapezoid, Travel, TurnThenMove
 
 Z_P90 = 1.2815515655446004  # 90 % quantile of the standard normal distribution
-NUM_BOUND_SAMPLES = 33  # a polynomial of degree 5 has at most 4 turning points in between
 
 
 def trap(distance: float, speed: float, acceleration: float) -> float:
@@ -78,8 +77,8 @@ def _duration(skill: Skill, number: float | None) -> ExpectedDuration:
             min_s, p50_s, p90_s = (latency_s.value + s for s in (moving_s.minimum, moving_s.p50, moving_s.p90))
             return _with_noise(min_s, p50_s, p90_s, noise)
         case Polynomial() as polynomial:
-            step = (high - low) / (NUM_BOUND_SAMPLES - 1)
-            values = [polynomial_s(polynomial, low + i * step) for i in range(NUM_BOUND_SAMPLES if step else 1)]
+            step = (high - low) / (NUM_SAMPLES - 1)
+            values = [polynomial_s(polynomial, low + i * step) for i in range(NUM_SAMPLES if step else 1)]
             return _with_noise(min(values), polynomial_s(polynomial, middle), max(values), polynomial.noise)
         case Quantiles() as quantiles:
             p = (quantile_s(quantiles, 0.0), quantile_s(quantiles, 0.5), quantile_s(quantiles, 0.9))
@@ -88,10 +87,7 @@ def _duration(skill: Skill, number: float | None) -> ExpectedDuration:
 
 def polynomial_s(polynomial: Polynomial, number: float) -> float:
     """Returns the polynomial at ``number``, never negative, without its noise."""
-    value = 0.0
-    for coefficient in reversed(polynomial.coefficients):
-        value = value * number + coefficient
-    return max(0.0, value)
+    return max(0.0, polynomial.at(number))
 
 
 def quantile_s(quantiles: Quantiles, probability: float) -> float:

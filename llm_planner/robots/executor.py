@@ -13,11 +13,15 @@ from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
 from llm_planner.language.syntax import Closing, If
 from llm_planner.robots.driver import SkillDriver, SkillResult, SkillStatus
+from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.interpreter import ExecutedCall, Interpreter
 from llm_planner.robots.model import RobotModel
 
 MAX_AHEAD = 1024  # segments that may wait for a missing one
 MOST_OWN_S = 60.0  # that a call of the robot's own may take: one that never ends would keep it from landing
+MOST_LATE_S = 30.0
+"""How much longer than expected a call of a segment may take. It is the planner's own patience (``silence_timeout_s``),
+which a robot that has lost its planner must have of itself."""
 AGAIN_S, MOST_AGAIN_S = 1.0, 8.0  # before a stop that failed is repeated: at first, doubled each time, and at most
 
 
@@ -38,6 +42,9 @@ class SegmentExecutor:
     of the robot model run, within an open block too, and without a goal. Of a condition that comes in parts, the block
     is run if the condition was true, else it is skipped, segment by segment. The segments of a chat are text that a
     person reads: carrying one out takes its reading time, and the body holds still.
+
+    A call that has not ended ``MOST_LATE_S`` after the longest time that is expected of it, or of its whole segment, is
+    halted and has failed: it would keep a robot whose planner is lost from its silence steps for ever.
 
     A stop, or a silence step, that fails is not confirmed, and is repeated: until it succeeds, or a goal, a reflex or a
     person takes over, and a silence step only as long as the planner is silent. A silence step that a reflex or an
@@ -86,6 +93,7 @@ class SegmentExecutor:
         self._opens_block = False  # the segment that runs
         self._awaits_replan = False  # one has failed: what comes before the replan is void
         self._started_s: float | None = None
+        self._expected_s = 0.0  # of that segment, at most
         self._num_segments: int | None = None
         self._is_partial = False
         self._received_s = now_s
@@ -215,7 +223,7 @@ class SegmentExecutor:
     def _run_segments(self, now_s: float) -> bool:
         """Starts or ends one segment; returns False if there is nothing more to do now."""
         if self._started_s is not None:
-            result = self._read(now_s) if self._is_chat else self._interpreter.tick(now_s)
+            result = self._read(now_s) if self._is_chat else self._go_on(now_s)
             if result.status is SkillStatus.RUNNING:
                 return False
             self._segment_ended(result, now_s)
@@ -255,7 +263,7 @@ class SegmentExecutor:
         self._next_index += 1
 
     def _start_segment(self, segment: Segment, now_s: float) -> None:
-        self._started_s = now_s
+        self._started_s, self._expected_s = now_s, segment.expected.p90_s
         self._report(ReportStatus.STARTED)
         if self._is_chat:
             self._read_until_s = now_s + segment.expected.p50_s
@@ -285,6 +293,19 @@ class SegmentExecutor:
             self._interpreter.start((), now_s)
         else:
             self._interpreter.start(parse(segment.text), now_s)
+
+    def _go_on(self, now_s: float) -> SkillResult:
+        """Goes on with the segment that runs; halts a call that takes far too long."""
+        result = self._interpreter.tick(now_s)
+        if result.status is not SkillStatus.RUNNING or self._interpreter.running is None:
+            return result
+        call, since_s = self._interpreter.running
+        most_s = MOST_LATE_S + max(self._expected_s, expected_duration(self._model, call).p90_s)
+        if now_s - since_s < most_s:
+            return result
+        reason = f"{call.name}: it has not ended after {most_s:.0f} s"
+        self._interpreter.halt(now_s, reason)
+        return SkillResult(SkillStatus.FAILED, reason=reason)
 
     def _read(self, now_s: float) -> SkillResult:
         is_read = now_s >= self._read_until_s

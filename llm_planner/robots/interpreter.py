@@ -114,6 +114,11 @@ class Interpreter:
         """All calls so far, of all parts."""
         return tuple(self._calls)
 
+    @property
+    def running(self) -> tuple[SkillCall, float] | None:
+        """The call that the driver is at, and since when; None if there is none."""
+        return self._pending
+
     def start(self, statements: Sequence[Statement], now_s: float) -> None:
         """Begins the next part of the plan. After a return or replan it runs nothing and succeeds.
 

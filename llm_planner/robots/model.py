@@ -14,7 +14,7 @@ from llm_planner.robots.record import Record, require
 from llm_planner.robots.reflex_rule import ReflexAction, ReflexRule
 from llm_planner.robots.shape import BodyShape
 from llm_planner.robots.shape_check import check_shape
-from llm_planner.robots.timing import DurationModel, Parameter, Sweeps, Trapezoid, TurnThenMove
+from llm_planner.robots.timing import DurationModel, Parameter, Polynomial, Sweeps, Trapezoid, TurnThenMove
 
 
 class RobotKind(Enum):
@@ -105,6 +105,12 @@ class Skill(Record):
         require(len(names) >= needed, f"effect {self.effect.kind} needs {needed} name or text argument(s)")
         is_turn_then_move = isinstance(self.duration, TurnThenMove)
         require(not is_turn_then_move or self.effect.kind == "goto", "turn_then_move is for effect goto")
+        if isinstance(self.duration, Polynomial):
+            low, high = (numbers[0].minimum or 0.0, numbers[0].maximum or 0.0) if numbers else (0.0, 0.0)
+            require(
+                self.duration.least_s(low, high) >= 0.0,
+                f"skill {self.name}: the polynomial is negative within [{low:g}, {high:g}]",
+            )
         is_arms = self.effect.kind in {"grasp", "place", "push", "move_tool", "home"}
         require(not isinstance(self.duration, Sweeps) or is_arms, "sweeps is for ways of an arm's tool")
         for trapezoid in trapezoids(self.duration):
@@ -355,8 +361,10 @@ class RobotModel(Record):
             return
         fence = self.geofence
         require(fence is not None and self.workspace is None, "a mobile robot has a geofence and no workspace")
-        is_inside = fence is not None and fence.contains(start.x_m, start.y_m, start.z_m)
-        require(is_inside or start.z_m == 0, "the start pose is outside the geofence")
+        on_the_floor = fence is not None and start.z_m == 0  # where the height is free
+        z_m = fence.z_m[0] if fence is not None and on_the_floor else start.z_m
+        is_inside = fence is not None and fence.contains(start.x_m, start.y_m, z_m)
+        require(is_inside, "the start pose is outside the geofence")
 
     def _check_effects(self) -> None:
         possible = ANY_BODY | (MANIPULATION if self.kind is RobotKind.ARM else LOCOMOTION)

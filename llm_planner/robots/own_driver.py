@@ -8,7 +8,7 @@ kept here.
 import importlib
 import re
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import Protocol, TypeGuard
 
@@ -47,7 +47,7 @@ class OwnDriver(SkillDriver, Protocol):
     will do): with another, or without any, it has failed.
 
     A class attribute ``unsupported_skills`` (names) says which skills of its model it cannot carry out: no plan has
-    them then.
+    them then. It must not be the model's ``stop_skill``. ``close`` is also called if the node cannot begin.
     """
 
     @property
@@ -84,20 +84,45 @@ def load_driver(name: str, model: RobotModel, address: str) -> OwnDriver:
     if lacking := [method for method in _METHODS if not hasattr(found, method)]:
         message = f"driver {name} lacks {', '.join(lacking)}; see docs/first_robot.md"
         raise PlannerError(ErrorCode.INVALID_CONFIG, message)
-    if unknown := set(getattr(found, "unsupported_skills", ())) - model.skills.keys():
-        message = (
-            f"driver {name} lists unsupported_skills that {model.name} does not have: {', '.join(sorted(unknown))}"
-        )
-        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
+    _check_unsupported(name, model, getattr(found, "unsupported_skills", ()))
     try:
         driver: OwnDriver = found(model, address)
     except PlannerError:
         raise
     except Exception as error:  # whatever its class does
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"driver {name} cannot be made: {error!r:.200}") from error
+    try:
+        _check_unsupported(name, model, getattr(driver, "unsupported_skills", ()))
+        _check_pose(name, driver)
+    except BaseException:
+        driver.close()  # it is connected
+        raise
+    return driver
+
+
+def _check_pose(name: str, driver: OwnDriver) -> None:
     if not isinstance(getattr(driver, "pose", None), Pose):
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"driver {name} lacks pose, a llm_planner.robots.model.Pose")
-    return driver
+
+
+def _check_unsupported(name: str, model: RobotModel, unsupported: Iterable[str]) -> None:
+    """Refuses a driver that lists skills which its model does not have, or by which the robot stops.
+
+    Raises:
+        PlannerError: INVALID_CONFIG.
+    """
+    names = set(unsupported)
+    if unknown := names - model.skills.keys():
+        message = (
+            f"driver {name} lists unsupported_skills that {model.name} does not have: {', '.join(sorted(unknown))}"
+        )
+        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
+    if model.stop_skill in names:
+        message = (
+            f"driver {name} lists {model.stop_skill!r} as unsupported, by which {model.name} stops (stop_skill): carry "
+            "it out, or name another stop_skill in the robot model"
+        )
+        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
 
 
 class OwnRobot:

@@ -10,6 +10,8 @@ from pydantic import Discriminator
 
 from llm_planner.robots.record import Record, require
 
+NUM_SAMPLES = 33  # of a polynomial, to bound it
+
 
 class Source(Enum):
     """Where a number comes from."""
@@ -105,7 +107,7 @@ class Sweeps(Record):
 class Polynomial(Record):
     """``c0 + c1 n + c2 n^2 + ...`` seconds of the number argument ``n`` in its own unit, plus noise.
 
-    A constant has one coefficient. The value must not be negative within the argument's limits.
+    A constant has one coefficient. The value must not be negative within the argument's limits: ``Skill`` checks that.
     """
 
     kind: Literal["polynomial"] = "polynomial"
@@ -116,6 +118,18 @@ class Polynomial(Record):
 
     def __post_init__(self) -> None:
         require(1 <= len(self.coefficients) <= 6, "coefficients must be 1 to 6 numbers")
+
+    def least_s(self, low: float, high: float) -> float:
+        """Returns about the least value between two numbers; a polynomial of degree 5 turns 4 times at most."""
+        step = (high - low) / (NUM_SAMPLES - 1)
+        return min(self.at(low + i * step) for i in range(NUM_SAMPLES if step else 1))
+
+    def at(self, number: float) -> float:
+        """Returns the value at a number, without noise."""
+        value = 0.0
+        for coefficient in reversed(self.coefficients):
+            value = value * number + coefficient
+        return value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 """rclpy's action server, for goals that outlast every callback and for refusals that leave nothing behind."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from action_msgs.msg import GoalStatus
@@ -20,6 +20,8 @@ RESULT_MEMORY_S = 5
 """How long rclpy remembers a result: at each change, it tells all clients the states of all goals that it remembers."""
 MAX_REFUSED = 256
 """Refusals that can still be asked for. A client asks within milliseconds."""
+MAX_CANCELS = 256
+"""That are read before a goal."""
 CALLED_OFF = (ErrorCode.CANCELLED, ErrorCode.STOPPED)
 """Codes of a goal that a cancel has ended."""
 
@@ -94,9 +96,9 @@ class EventActionServer(ActionServer):
             super().notify_execute(goal_handle, execute_callback)
 
     async def execute(self, taken_data: Mapping[str, Any]) -> None:
-        """Does what has come, goals first. One that fails takes nothing else with it."""
+        """Does what has come. One that fails takes nothing else with it."""
         own = {"goal": self._refuse, "result": self._answer_refused}
-        for kind, taken in taken_data.items():
+        for kind, taken in self._in_order(taken_data):
             try:
                 if kind not in own or not own[kind](taken):
                     await super().execute({kind: taken})
@@ -104,6 +106,30 @@ class EventActionServer(ActionServer):
                         self._take_over(taken)
             except Exception as error:  # noqa: BLE001 -- the next one may belong to another client
                 note_error(self._node, error)
+
+    def _in_order(self, taken_data: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """Yields what has come, cancels of other goals before a goal: they may free the robot that it is for."""
+        rest = dict(taken_data)
+        goal, cancel = rest.pop("goal", None), rest.pop("cancel", None)
+        cancels = [] if cancel is None else [cancel]
+        if goal is not None:
+            cancels.extend(self._waiting_cancels())
+            may_mean_it = (bytes(goal[1].goal_id.uuid), bytes(16))  # the latter stands for all goals
+            is_later = [bytes(request.goal_info.goal_id.uuid) in may_mean_it for _, request in cancels]
+            yield from (("cancel", cancel) for cancel, later in zip(cancels, is_later, strict=True) if not later)
+            yield "goal", goal
+            cancels = [cancel for cancel, later in zip(cancels, is_later, strict=True) if later]
+        yield from (("cancel", cancel) for cancel in cancels)
+        yield from rest.items()
+
+    def _waiting_cancels(self) -> Iterator[Taken]:
+        """Yields the cancels that have come, and that rclpy would take one by one, each with a goal."""
+        for _ in range(MAX_CANCELS):
+            with self._lock:
+                taken = self._handle.take_cancel_request(self._impl.CancelGoalService.Request)
+            if not all(taken):
+                return
+            yield taken
 
     def _refuse(self, taken: Taken) -> bool:
         """Returns whether a goal ends here: it is refused, or a second copy of one that was."""

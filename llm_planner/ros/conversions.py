@@ -149,6 +149,9 @@ def to_goal(request: PlanRequest) -> PlanTask.Goal:
     _require_readable(request, "instruction", "scene", "plan")
     require_time_budget(request.time_budget_s)
     require_max_tokens(request.max_tokens)
+    for field in ("allowed_skills", "unsupported_skills"):
+        if isinstance(getattr(request, field), str):  # which would be read letter by letter
+            raise PlannerError(ErrorCode.INVALID_ARGUMENT, f"{field} is a text; give a collection of names of skills")
     if request.allowed_skills is not None and not request.allowed_skills:
         what = "no skill is allowed, which a message would turn into all; name some, or leave allowed_skills at None"
         raise PlannerError(ErrorCode.INVALID_ARGUMENT, what)

@@ -42,7 +42,7 @@ class FleetListener:
 
     def __init__(self, node: Node, planner: str, board: Board) -> None:
         self._node = node
-        self._planner = node_name(planner).rstrip("/")
+        self._planner = node_name(planner)
         self._board = board
         self._is_watching = False
         self._views: list[Subscription] = []

@@ -12,6 +12,7 @@ from typing import Any
 from builtin_interfaces.msg import Time
 from rclpy.node import Node
 
+from llm_planner.core.interfaces import Clock
 from llm_planner.core.pose import Pose
 from llm_planner.robots.model import RobotKind, RobotModel
 from llm_planner.ros.poses import from_pose, from_yaw
@@ -29,10 +30,13 @@ class FramesPublisher:
         robot: Tells where it is.
         model: Its robot model.
         home: Where its home is in the fleet's map, if that is known.
+        clock: Source of monotonic time, for its speed: the ROS clock may be set, and runs as it likes.
     """
 
-    def __init__(self, node: Node, robot_id: str, robot: RobotControl, model: RobotModel, home: Pose | None) -> None:
-        self._node, self._robot, self._home = node, robot, home
+    def __init__(
+        self, node: Node, robot_id: str, robot: RobotControl, model: RobotModel, home: Pose | None, clock: Clock
+    ) -> None:
+        self._node, self._robot, self._home, self._clock = node, robot, home, clock
         is_arm = model.kind is RobotKind.ARM
         origin, moved = ("base_link", "tool0") if is_arm else ("odom", "base_link")
         self._origin, self._moved = f"{robot_id.strip('/')}/{origin}", f"{robot_id.strip('/')}/{moved}"
@@ -51,14 +55,13 @@ class FramesPublisher:
         if not (has_tf or has_odometry):
             self._before = None
             return
-        now, pose = self._node.get_clock().now(), self._robot.pose
-        stamp = now.to_msg()
+        stamp, pose = self._node.get_clock().now().to_msg(), self._robot.pose
         if has_tf:
             known = [] if self._home is None else [_transform(stamp, MAP, self._origin, self._home)]
             known.append(_transform(stamp, self._origin, self._moved, pose))
             self._transforms.publish(self._transforms.msg_type(transforms=known))
         if has_odometry:
-            self._odometry.publish(self._where(now.nanoseconds / 1e9, stamp, pose))
+            self._odometry.publish(self._where(self._clock.now_s(), stamp, pose))
 
     def _where(self, now_s: float, stamp: Time, pose: Pose) -> Any:
         """Returns the odometry: the pose in ``odom``, the speed in ``base_link``."""
@@ -66,7 +69,7 @@ class FramesPublisher:
         message.header.stamp, message.header.frame_id, message.child_frame_id = stamp, self._origin, self._moved
         message.pose.pose = from_pose(pose)
         before, self._before = self._before, (now_s, pose)
-        if before is not None and now_s > before[0]:
+        if before is not None and now_s > before[0] and before[1].is_finite and pose.is_finite:
             elapsed_s, yaw = now_s - before[0], math.radians(pose.yaw_deg)
             dx, dy = pose.x_m - before[1].x_m, pose.y_m - before[1].y_m
             speed = message.twist.twist

@@ -42,6 +42,8 @@ class Mission:
         reflexes: What the robot did meanwhile without asking.
         is_in_reflex: Whether the last of them is not over.
         follower: Is told how it goes; None if no client asked.
+        fault: The unexpected error of the robot because of which it was given up; empty without any.
+        held_since_s: When it was asked, on the client's clock, if the planner could not be asked at once.
         has_failed: Whether a segment has failed, and the robot does not wait for another way.
     """
 
@@ -55,6 +57,8 @@ class Mission:
     world: str = ""
     reflexes: list[msgs.Reflex] = field(default_factory=list)
     is_in_reflex: bool = False
+    fault: str = ""
+    held_since_s: float = 0.0
     handle: PlanHandle = field(init=False)
     has_failed: bool = False
     _outcomes: dict[int, msgs.SegmentOutcome] = field(default_factory=dict)
@@ -116,6 +120,8 @@ class Mission:
             error_code, error_msg = ErrorCode.STOPPED, self.stopped_because
         elif error_code is ErrorCode.CANCELLED and self.reflexes:
             error_msg = f"the robot's reflex ended it: {self.reflexes[0].reason}"
+        elif error_code is ErrorCode.CANCELLED and self.fault:
+            error_msg = self.fault
         if self._outcomes and result.error_code is ErrorCode.NONE:
             self._outcomes[max(self._outcomes)].segment.is_last = True
         return msgs.PlanOutcome(

@@ -142,6 +142,7 @@ class Missions:
         """Asks the planner, or holds the mission: a planner refuses a robot that has a goal which it has not ended."""
         if any(other is not mission for other in self._in_the_way(mission.order)):
             self._held = mission
+            mission.held_since_s = self._client.now_s()
             mission.handle = PlanHandle(request, send_report=self._client.report, request_cancel=_end_unasked)
         else:
             mission.handle = self._client.ask(request, on_segment=functools.partial(self._on_segment, mission))
@@ -154,7 +155,8 @@ class Missions:
         To let go is a task for the planner if the robot is free, and for who only chats; this robot may be unable to.
         """
         skill = "" if order.plan else immediate_plan(self._model, order.instruction).removesuffix("();")
-        is_allowed = not order.allowed_skills or skill in order.allowed_skills
+        named = [self._model.skill(spelling) for spelling in order.allowed_skills]
+        is_allowed = not named or self._model.skills.get(skill) in named
         can_do = is_allowed and skill not in self._robot.unsupported_skills and order.urgency != Urgency.CHAT.value
         if skill and is_stop(order.instruction):
             return skill if can_do else self._model.stop_skill
@@ -201,10 +203,12 @@ class Missions:
     def _require_free(self, order: Instruct.Request) -> None:
         """Raises ROBOT_BUSY unless the robot is free, or the order takes the place of what it does."""
         if busy := [mission for mission in self._in_the_way(order) if not mission.is_given_up]:
+            is_replaceable = any(mission.order.urgency != Urgency.URGENT.value for mission in busy)
+            way_out = "replace it by an urgent instruction (`send --urgent`), " if is_replaceable else ""
             raise PlannerError(
                 ErrorCode.ROBOT_BUSY,
-                f"{self._client.robot_id} is busy with {busy[-1].order.instruction!r}; wait, replace it by an urgent "
-                f"instruction (`send --urgent`), or stop it: `llm-planner stop {self._client.robot_id}`",
+                f"{self._client.robot_id} is busy with {busy[-1].order.instruction!r}; wait, {way_out}or stop it: "
+                f"`llm-planner stop {self._client.robot_id}`",
             )
 
     def _in_the_way(self, order: Instruct.Request) -> list[Mission]:
@@ -281,11 +285,12 @@ class Missions:
         try:
             self._robot.fail(reason)
         finally:
-            self._bridge.post(functools.partial(self._cancel_all_but, goal_id if was_active else ""))
+            self._bridge.post(functools.partial(self._cancel_all_but, goal_id if was_active else "", reason))
 
-    def _cancel_all_but(self, failed_id: str) -> None:
+    def _cancel_all_but(self, failed_id: str, reason: str) -> None:
         for mission in self._pending:
             if mission.goal_id != failed_id or not mission.has_failed:
+                mission.fault = mission.fault or reason
                 self._give_up(mission)
 
     # Plans
@@ -370,10 +375,26 @@ class Missions:
                 if failure := self._robot.own_failure:
                     mission.stopped_because = f"{mission.stopped_because}; {failure}"
             self._publish_outcome(mission)
-        held = self._held
-        if held is not None and self._in_the_way(held.order) == [held]:
+        if self._held is not None:
+            self._go_on_with(self._held)
+
+    def _go_on_with(self, held: Mission) -> None:
+        """Asks for a mission that was held, with what is left of its time budget, once nothing is in its way.
+
+        An emergency that waits too long is left to the reflex.
+        """
+        request, is_free = held.handle.request, self._in_the_way(held.order) == [held]
+        if request.time_budget_s is not None:
+            left_s = round(held.held_since_s + request.time_budget_s - self._client.now_s(), 3)
+            if left_s <= 0 and (is_free or request.urgency is not Urgency.URGENT):
+                self._held = None
+                what = f"the planner had not ended what was stopped within {request.time_budget_s:g} s"
+                held.handle.fail(PlannerError(ErrorCode.BUDGET_EXCEEDED, what))
+                return
+            request = replace(request, time_budget_s=left_s)
+        if is_free:
             self._held = None
-            self._ask(held, held.handle.request)
+            self._ask(held, request)
 
     def _publish_outcome(self, mission: Mission) -> None:
         self._pending.remove(mission)

@@ -8,6 +8,7 @@ from llm_planner.core.pose import Pose
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest, Urgency
 from llm_planner.core.validation import require_time_budget
 from llm_planner.robots.model import RobotModel
+from llm_planner.robots.skill_names import skill_names
 from llm_planner.ros import conversions
 from llm_planner.srv import Instruct
 
@@ -34,7 +35,7 @@ def to_request(
         unsupported_skills: Skills of its model that it cannot carry out.
 
     Raises:
-        PlannerError: INVALID_URGENCY or INVALID_TIME_BUDGET.
+        PlannerError: INVALID_URGENCY, INVALID_TIME_BUDGET, or INVALID_ARGUMENT for skills that the model does not have.
     """
     urgency = conversions.to_enum(Urgency, order.urgency)
     return PlanRequest(
@@ -47,7 +48,7 @@ def to_request(
         time_budget_s=require_time_budget(order.time_budget_s or None),
         overrun=conversions.to_enum(OverrunStrategy, order.overrun),
         budget_scope=conversions.to_enum(BudgetScope, order.budget_scope),
-        allowed_skills=frozenset(order.allowed_skills) or None,
+        allowed_skills=frozenset(skill_names(model, order.allowed_skills, "allowed_skills")) or None,
         plan=order.plan,
         plan_only=order.plan_only,
         start_pose=pose,

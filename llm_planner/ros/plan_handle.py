@@ -5,10 +5,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from queue import SimpleQueue
 
+from rclpy.serialization import serialize_message
+
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanRequest, PlanResult
 from llm_planner.core.segment import ReportStatus, Segment, SegmentReport, Situation
 from llm_planner.core.skill import Value
+from llm_planner.ros import conversions
 from llm_planner.ros.segment_inbox import SegmentInbox
 
 CARRIED_OUT = (ErrorCode.NONE, ErrorCode.PLAN_PARTIAL)
@@ -22,7 +25,8 @@ class PlanHandle:
     ``PlannerClient.plan`` an ``on_segment`` callback. Each segment comes exactly once and in order. None comes any more
     once the goal was cancelled, was replaced by an urgent one of the same robot, was ended by the planner with an
     error, or had a segment that was reported FAILED: only its result is still to come. If the robot waits for another
-    way, what is void is left out, and the marker of the replan comes next. (A callback that has begun when another
+    way, what is void is left out, and the marker of the replan comes next. What came before the planner was lost
+    (SERVER_UNREACHABLE) is still handed out: a robot carries out what it has. (A callback that has begun when another
     thread cancels goes on to its end.)
 
     Attributes:
@@ -99,24 +103,27 @@ class PlanHandle:
             is_permanent: With FAILED, whether no other plan can help: no segment comes any more.
             enters_block: With SUCCEEDED of a segment that opens a block, whether its condition was true. Such segments
                 come only if the request ``takes_open_blocks``.
+
+        Raises:
+            PlannerError: INVALID_ARGUMENT or INVALID_POSE for what no message can hold; then nothing has changed.
         """
+        report = SegmentReport(
+            request_id=self.goal_id,
+            index=segment.index,
+            status=status,
+            duration_s=duration_s,
+            value=value,
+            reason=reason,
+            situation=situation,
+            is_permanent=is_permanent,
+            enters_block=enters_block,
+        )
+        _require_sendable(report)
         if status is ReportStatus.FAILED:
             self._failed_index = segment.index
             if situation is None or is_permanent:
                 self.close()
-        self._send_report(
-            SegmentReport(
-                request_id=self.goal_id,
-                index=segment.index,
-                status=status,
-                duration_s=duration_s,
-                value=value,
-                reason=reason,
-                situation=situation,
-                is_permanent=is_permanent,
-                enters_block=enters_block,
-            )
-        )
+        self._send_report(report)
 
     def cancel(self) -> None:
         """Asks the planner to end the goal; the result follows with CANCELLED (or as it had ended before)."""
@@ -190,3 +197,13 @@ class PlanHandle:
     def _end(self, result: PlanResult) -> None:
         self._queue.put(None)
         self.future.set_result(result)
+
+
+def _require_sendable(report: SegmentReport) -> None:
+    """Refuses a report that no message can hold, before anything depends on it."""
+    try:
+        serialize_message(conversions.from_report(report))
+    except PlannerError:
+        raise
+    except Exception as error:  # rclpy's own depend on the field
+        raise PlannerError(ErrorCode.INVALID_ARGUMENT, f"a field of the report has a wrong type: {error!r}") from error

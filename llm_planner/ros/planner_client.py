@@ -9,6 +9,7 @@ a planner is still at work.
 
 import functools
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
@@ -38,6 +39,8 @@ from llm_planner.ros.steady import steady_timer
 from llm_planner.srv import GetSegments
 
 TICK_S = 0.25
+LEAVING_S = 0.5
+"""How long a node of ``spinning`` waits for the planner's answers to its last cancels."""
 MIN_SERVER_TIMEOUT_S = 1.5
 """Three periods of the planner's status: one that comes late ends no goal."""
 
@@ -72,7 +75,7 @@ class PlannerClient:
         clock: Clock | None = None,
         on_error: Callable[[Exception], None] = lambda _: None,
     ) -> None:
-        node_name(planner)
+        planner = node_name(planner)
         if not server_timeout_s >= MIN_SERVER_TIMEOUT_S:  # so that NaN is refused too
             what = f"server_timeout_s is {server_timeout_s}; give at least {MIN_SERVER_TIMEOUT_S:g} s"
             raise PlannerError(ErrorCode.INVALID_CONFIG, what)
@@ -109,7 +112,7 @@ class PlannerClient:
         self._timer = steady_timer(node, TICK_S, self._guard(self._tick))
         self._timer.cancel()  # until there is a goal to look after
         if isinstance(node, SpunNode):
-            node.at_end.append(self.close)
+            node.at_end.append(self._leave)
 
     @property
     def robot_id(self) -> str:
@@ -121,6 +124,10 @@ class PlannerClient:
         """When the planner last showed life, on the client's clock; minus infinity if it never did."""
         return self._status_at_s
 
+    def now_s(self) -> float:
+        """Returns the time of the client's clock."""
+        return self._clock.now_s()
+
     @property
     def is_planner_active(self) -> bool:
         """Whether the planner showed life lately and takes goals."""
@@ -128,6 +135,8 @@ class PlannerClient:
 
     def wait_for_planner(self, timeout_s: float) -> bool:
         """Waits until the planner takes goals (blocking: not in a callback of the node); returns whether it does."""
+        if not self.is_planner_active:  # also one that was, and is silent now: its next status counts
+            self._activated.clear()
         self._activated.wait(timeout_s)
         return self.is_planner_active
 
@@ -168,7 +177,8 @@ class PlannerClient:
     def ask(self, request: PlanRequest, *, on_segment: Callable[[Segment], None] | None = None) -> PlanHandle:
         """Asks for a plan with every field of the request in the caller's hands; its id must be a new UUID in hex.
 
-        A request that no message can hold ends at once, and replaces nothing.
+        A request that no message can hold ends at once, and replaces nothing. Behind a goal of the same robot that this
+        client has cancelled, and the planner has not ended yet, a request waits, while its time budget runs.
 
         An urgent request replaces the goals of the same robot that are not urgent: from now on they deliver no segment,
         and end with SUPERSEDED, or, if the planner refuses the urgent one, with CANCELLED. Without a ``client_id`` a
@@ -210,6 +220,22 @@ class PlannerClient:
         for handle in handles:
             _end_unheard(handle)
 
+    def _leave(self) -> None:
+        """Ends all goals in the thread of a node of ``spinning``, and asks the planner to end them too.
+
+        Else it would take the robot for busy until it misses the heartbeats. Its answers are waited for, not for long:
+        a process that ends takes with it what has not left.
+        """
+        unfinished = [goal for goal in self._goals.values() if not goal.is_done]
+        self.close()
+        node = self._endpoints.node
+        if not node.context.ok() or node.executor is None:
+            return
+        answers = [answer for goal in unfinished if (answer := goal.call_off()) is not None]
+        give_up_s = time.monotonic() + LEAVING_S
+        while not all(answer.done() for answer in answers) and time.monotonic() < give_up_s and node.context.ok():
+            node.executor.spin_once(timeout_sec=LEAVING_S / 10)
+
     def _guard(self, callback: Callable[..., Any]) -> Callable[..., Any]:
         return guarded(self._endpoints.node, callback, self._fail)
 
@@ -230,7 +256,10 @@ class PlannerClient:
     # Everything below runs in the executor's thread
 
     def _begin(self, handle: PlanHandle) -> None:
-        self._goals[handle.goal_id] = goal = RemoteGoal(self._endpoints, handle)
+        before = [goal.handle for goal in self._goals.values() if goal.is_cancelled and _waits(handle, goal.handle)]
+        self._goals[handle.goal_id] = goal = RemoteGoal(self._endpoints, handle, before)
+        for other in before:
+            other.future.add_done_callback(lambda _: self._bridge.post(self._tick))
         goal.tick(self._status_at_s, self._loading_at_s)
         if self._timer.is_canceled():
             self._timer.reset()
@@ -278,6 +307,12 @@ def require_sendable(request: PlanRequest) -> None:
 def _replaces(request: PlanRequest, other: PlanRequest) -> bool:
     """Returns whether a planner ends one goal for another, by its rules (``serving.admission``)."""
     return request.robot_id == other.robot_id and request.supersedes(other)
+
+
+def _waits(handle: PlanHandle, other: PlanHandle) -> bool:
+    """Returns whether a planner would refuse one goal because of another, which has not ended."""
+    request, unfinished = handle.request, other.request
+    return not other.is_done and request.robot_id == unfinished.robot_id and not request.supersedes(unfinished)
 
 
 def _end_unheard(handle: PlanHandle) -> None:

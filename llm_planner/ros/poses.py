@@ -23,9 +23,10 @@ def yaw_of(turn: Any) -> float:
 
 
 def from_yaw(yaw_rad: float) -> Any:
-    """Returns the quaternion of a turn to the left."""
+    """Returns the quaternion of a turn to the left; of one that is not finite, one that is not finite either."""
     from geometry_msgs.msg import Quaternion
 
+    yaw_rad = yaw_rad if math.isfinite(yaw_rad) else math.nan  # there is no sine of infinity
     return Quaternion(z=math.sin(yaw_rad / 2.0), w=math.cos(yaw_rad / 2.0))
 
 

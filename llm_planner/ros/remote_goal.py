@@ -8,6 +8,7 @@ as good as the acceptance that was lost.
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from action_msgs.msg import GoalStatus
@@ -65,11 +66,13 @@ class RemoteGoal:
     Args:
         endpoints: Connections to the planner.
         handle: What the robot holds of the goal.
+        behind: Goals that have to end before this one is sent.
     """
 
-    def __init__(self, endpoints: Endpoints, handle: PlanHandle) -> None:
+    def __init__(self, endpoints: Endpoints, handle: PlanHandle, behind: Sequence[PlanHandle] = ()) -> None:
         self._endpoints = endpoints
         self._handle = handle
+        self._behind = behind
         self._uuid = UUID(uuid=list(bytes.fromhex(handle.goal_id)))
         self._remote: ClientGoalHandle | None = None  # once the planner has the goal
         self._requests: list[Future] = []  # of goal, cancel and result, answered or not
@@ -86,6 +89,16 @@ class RemoteGoal:
     def is_done(self) -> bool:
         """Whether the goal has ended."""
         return self._handle.is_done
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the planner was, or will be, asked to end it."""
+        return self._is_cancelled
+
+    @property
+    def handle(self) -> PlanHandle:
+        """What the robot holds of the goal."""
+        return self._handle
 
     def tick(self, status_at_s: float, loading_at_s: float = NEVER_S) -> None:
         """Does what is due.
@@ -117,6 +130,20 @@ class RemoteGoal:
         else:
             self._send_cancel(self._endpoints.clock.now_s())
 
+    def call_off(self) -> Future | None:
+        """Asks the planner to end a goal that has ended here.
+
+        Returns:
+            Done when the planner has answered; None if it never got the goal.
+        """
+        if self._sent_at_s == NEVER_S:
+            return None
+        if self._remote is None:
+            self._adopt(self._endpoints.clock.now_s())  # which cancels what has ended
+        else:
+            self._send_cancel(self._endpoints.clock.now_s())
+        return self._requests[-1]
+
     def _send_cancel(self, now_s: float) -> None:
         """Cancels as soon as the planner has the goal."""
         if self._remote is not None:
@@ -132,14 +159,15 @@ class RemoteGoal:
     # Sending
 
     def _send(self, now_s: float) -> None:
-        """Sends the goal, with what is left of its time budget, if the planner is there."""
+        """Sends the goal, with what is left of its time budget, if the planner is there, and may take it."""
         try:
             goal = conversions.to_goal(self._handle.request)
         except PlannerError as error:
             self._end(error)
             return
         left_s = self._budget_left_s(now_s)
-        if left_s <= 0 or not self._endpoints.action.server_is_ready():
+        is_behind = not all(other.is_done for other in self._behind)
+        if left_s <= 0 or is_behind or not self._endpoints.action.server_is_ready():
             return
         if left_s < math.inf:
             goal.time_budget_s = round(left_s, 3) or left_s  # people read it in messages

@@ -64,7 +64,7 @@ class RobotControl:
         model: Of the robot.
         clock: Source of monotonic time.
         time_scale: How much faster than that the robot runs, > 0.
-        connection: To its body.
+        connection: To its body; closed if it cannot begin with it.
         report: Gets every report at once, on whichever thread; must not block.
         on_reflex: Receives every reflex, likewise.
         on_stop: Receives why an order to stop failed, or an empty text if it was carried out or something else took
@@ -96,7 +96,11 @@ class RobotControl:
         self._lock = threading.RLock()
         self.num_faults, self.last_fault = 0, ""
         self._interrupted = ""  # id of the last goal that a reflex ended
-        self._enter(Snapshot(objects=()))
+        try:
+            self._enter(Snapshot(objects=()))
+        except BaseException:
+            connection.close()  # whoever made it does not get it back
+            raise
 
     @property
     def is_active(self) -> bool:
@@ -151,14 +155,17 @@ class RobotControl:
 
     @property
     def view(self) -> str:
-        """Names of what the robot sees, the nearest first."""
+        """Names of what the robot sees, the nearest first; of one that does not know where it is, nothing."""
         with self._lock:
-            now_s = self._now_s()
-            views = visible(self._model.camera, self._driver.state.pose, self._driver.in_sight(now_s), now_s)
+            now_s, pose = self._now_s(), self._driver.state.pose
+            if not pose.is_finite:
+                return ""
+            views = visible(self._model.camera, pose, self._driver.in_sight(now_s), now_s)
             return ", ".join(view.object.name for view in views)
 
     def _look_around(self) -> Situation:
-        return Situation(scene=self.view, pose=self._driver.state.pose)
+        pose = self._driver.state.pose
+        return Situation(scene=self.view, pose=pose if pose.is_finite else None)
 
     def enter(self, snapshot: Snapshot) -> None:
         """Puts the robot into a world.

@@ -144,6 +144,11 @@ class RobotNode(Node):
     def _serve(self, settings: RobotSettings, body: BodySettings, identity: RobotIdentity, home: Pose | None) -> None:
         """Begins to take instructions, and to say how the robot is."""
         identity.say(self._robot.unsupported_skills)
+        if lacking := sorted(self._robot.unsupported_skills.intersection(s.skill for s in self._model.silence)):
+            self.get_logger().warning(
+                f"driver {body.driver} does not support {', '.join(lacking)}, which this robot would do without a "
+                f"planner (silence of robot model {self._model.name})"
+            )
         if settings.default_scene:
             self._robot.enter(Snapshot(objects=default_scene(self._model.kind)))
         self._control = ControlLoop(self._guard(self._robot.tick))
@@ -166,7 +171,8 @@ class RobotNode(Node):
         self.create_subscription(Empty, "~/stop", self._guard(self._on_stop_topic), 10)
         self._shown: list[RobotViewPublisher | FramesPublisher | BatteryPublisher] = [view]
         if body.driver not in (MUJOCO, GAZEBO):  # where bodies are, their world says
-            self._shown.append(FramesPublisher(self, self._client.robot_id, self._robot, self._model, home))
+            robot_id, clock = self._client.robot_id, self._monotonic
+            self._shown.append(FramesPublisher(self, robot_id, self._robot, self._model, home, clock))
         if self._robot.has_battery:
             self._shown.append(BatteryPublisher(self, self._robot))
         self._show_timer = steady_timer(self, robot_view.PERIOD_S, self._guard(self._show))

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a robot stands when a segment has failed: ``Situation.msg``."""
 
-import dataclasses
-import math
-
 import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.segment import Situation
@@ -46,6 +43,6 @@ def _checked(situation: Situation) -> Situation:
             ErrorCode.INVALID_ARGUMENT,
             f"the scene of a report has {size} bytes; at most {MAX_SCENE_BYTES} are taken, without control characters",
         )
-    if where is not None and not all(map(math.isfinite, dataclasses.astuple(where))):
+    if where is not None and not where.is_finite:
         raise PlannerError(ErrorCode.INVALID_POSE, f"the pose of a report is not finite: {where}")
     return situation

@@ -32,7 +32,8 @@ class SpunNode(Node):
 def spinning(name: str) -> Iterator[Node]:
     """Yields a node that is spun by a thread; ends thread and node, and rclpy if it was not running before.
 
-    Goals of its clients that are unfinished when the thread ends, also because rclpy was shut down, end too.
+    Goals of its clients that are unfinished when the thread ends, also because rclpy was shut down, end too; the
+    planner is told, unless rclpy was shut down.
 
     What a callback raises is logged and passed over. Signals stay what they are to the program: rclpy would take its
     context away under the main thread's feet at Ctrl-C, and keep SIGTERM from ending it.

@@ -258,21 +258,21 @@ class BudgetSolver:
 
     def _infeasible(self, budget_s: float, task: Task, load: Load, time: ExecutionTime) -> PlannerError:
         step_s = time.decode_line(1).q_s
-        needed_s = self.shortest_s(task, load, time)
+        needed_s, left = self.shortest_s(task, load, time), _rounded(budget_s, math.floor)
         if budget_s < step_s:
-            message = f"{budget_s:.3g} s are left of the time budget, but one decode step takes {step_s:.3g} s"
+            message = f"{left} s are left of the time budget, but one decode step takes {step_s:.3g} s"
         elif (
             not _has_place(task, self._shortest_setup(task, load, time), load, time) or load.waiting_slack_s < needed_s
         ):
             message = f"the engine is reserved for other goals with budgets, for up to {load.reserved_s:.3g} s"
         else:
-            message = f"{budget_s:.3g} s are left of the time budget"
+            message = f"{left} s are left of the time budget"
         if self._lacks_memory(task, load, time):
             needed_s = self._later(task, load, time).wcet_s
-        feasible_s = needed_s + self.way_s
+        feasible = _rounded(needed_s + self.way_s, math.ceil)
         return PlannerError(
             ErrorCode.BUDGET_INFEASIBLE,
-            f"{message}; at least {feasible_s:.3g} s are needed now: give that much, or let the reflex act",
+            f"{message}; at least {feasible} s are needed now: give that much, or let the reflex act",
         )
 
     def shortest_s(self, task: Task, load: Load, time: ExecutionTime) -> float:
@@ -285,6 +285,14 @@ class BudgetSolver:
         """Returns the setup with the shortest prefill."""
         num_omitted = max(task.droppable_tokens, default=0)
         return replace(_reserved_setup(load, 0, time), num_omitted_tokens=num_omitted)
+
+
+def _rounded(seconds: float, rounding: Callable[[float], int]) -> str:
+    """Returns seconds with three digits, rounded down or up, so that what is left never reads as what is needed."""
+    if not 0.0 < seconds < math.inf:
+        return f"{seconds:.3g}"
+    unit_s = 10.0 ** (math.floor(math.log10(seconds)) - 2)
+    return f"{rounding(round(seconds / unit_s, 6)) * unit_s:.3g}"
 
 
 def _reserved_setup(load: Load, num_others: int, time: ExecutionTime) -> Setup:

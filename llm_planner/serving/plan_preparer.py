@@ -30,6 +30,7 @@ from llm_planner.planning.verdict import PlanCheck
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import RobotModel
+from llm_planner.robots.skill_names import skill_names
 from llm_planner.serving.preparation import Prepared, Replan
 from llm_planner.serving.prompt_encoder import EncodedPrompt, PromptEncoder, PromptMarkup
 
@@ -87,9 +88,11 @@ class PlanPreparer:
 
         Raises:
             PlannerError: UNKNOWN_ROBOT_MODEL, INVALID_ROBOT_MODEL, UNTRAINED_ROBOT_MODEL or HARMFUL_REQUEST if the
-                model would have to write, or the gate's code for ``request.delivered``.
+                model would have to write, INVALID_ARGUMENT for skills that the robot model does not have, or the
+                gate's code for ``request.delivered``.
         """
         model = self._library.get(request.robot_model)
+        request = _with_skill_names(model, request)
         seen = request.scene
         if not request.plan:
             request = self.as_shown(model, request)
@@ -233,7 +236,7 @@ class PlanPreparer:
     def _begin_replan(self, session: PlanSession, mentioned: Mentioned | None, request: PlanRequest) -> Replan:
         """Begins another plan around the last failure of a request."""
         model = self._library.get(request.robot_model)
-        request = self.as_shown(model, request)
+        request = self.as_shown(model, _with_skill_names(model, request))
         failure = request.failures[-1]
         segment = session.begin_replan(failure)
         if mentioned is not None and failure.situation is not None:
@@ -290,6 +293,19 @@ class PlanPreparer:
                 self._grammars.clear()
             self._grammars[key] = lark_grammar(model, allowed=allowed, can_ask=can_ask)
         return self._grammars[key]
+
+
+def _with_skill_names(model: RobotModel, request: PlanRequest) -> PlanRequest:
+    """Returns the request with the robot model's names in the place of aliases.
+
+    Raises:
+        PlannerError: INVALID_ARGUMENT for skills that the robot model does not have.
+    """
+    unsupported = skill_names(model, request.unsupported_skills, "unsupported_skills")
+    allowed = request.allowed_skills
+    if allowed is not None:
+        allowed = frozenset(skill_names(model, sorted(allowed), "allowed_skills"))
+    return replace(request, unsupported_skills=unsupported, allowed_skills=allowed)
 
 
 def _allowed_skills(model: RobotModel, request: PlanRequest) -> frozenset[str] | None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_planner.core.text import MAX_JSON_LENGTH, has_control_characters, parse_json
+from llm_planner.core.text import MAX_JSON_LENGTH, has_control_characters, node_name, parse_json
 
 
 def test_every_character_is_judged_as_unicode_does():
@@ -51,3 +51,8 @@ def test_other_json_is_read_as_it_is(value):
 def test_floats_stay_finite(number):
     read = parse_json(json.dumps(number))
     assert read is None or math.isfinite(read)
+
+
+@pytest.mark.parametrize("text", ["planner", "/planner", "/site/planner", "/planner/"])
+def test_the_name_of_a_node_has_no_slash_behind_it(text):
+    assert f"{node_name(text)}/status" == f"{text.rstrip('/')}/status"

@@ -12,6 +12,7 @@ from llm_planner.core.validation import (
     MAX_NUMBER,
     require_client_id,
     require_goal_id,
+    require_max_tokens,
     require_robot_id,
     require_text,
     require_time_budget,
@@ -76,3 +77,9 @@ def test_admission_asks_the_same_rules(text):
     assert found is refusal(require_robot_id, text)
     found = refusal(admission.check, make_request(plan=text), {})
     assert found is refusal(require_text, text, "plan", admission.config.max_instruction_bytes)
+
+
+@pytest.mark.parametrize("number", [0, -1, 3.5, math.nan, math.inf, 1e9])
+def test_what_is_no_number_of_tokens(number):
+    assert refusal(require_max_tokens, number) is ErrorCode.INVALID_MAX_TOKENS
+    assert require_max_tokens(3.0) == 3

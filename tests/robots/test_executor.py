@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm_planner.core.segment import BlockEdge, ReportStatus, Situation, make_replan
+from llm_planner.core.segment import BlockEdge, ExpectedDuration, ReportStatus, Situation, make_replan
 from llm_planner.core.skill import SkillCall
 from llm_planner.language.prose import reading_time
 from llm_planner.robots.driver import SkillResult, SkillStatus
+from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.executor import ExecutorState, SegmentExecutor
 from llm_planner.sim.emulator.faults import Faults
-from tests.robots.builders import drone, segment
+from tests.robots.builders import LIBRARY, drone, segment
 from tests.robots.drivers.virtual import Pilot
 
 STARTED, SUCCEEDED, FAILED, SKIPPED = (ReportStatus[name] for name in ("STARTED", "SUCCEEDED", "FAILED", "SKIPPED"))
@@ -696,3 +697,39 @@ def test_a_closing_with_another_text_is_not_executed_either():
     robot.run(3)
     assert names(robot) == ["iv"]
     assert ends(robot) == [(0, SUCCEEDED), (1, FAILED)]
+
+
+class Hanging:
+    """A driver whose motions never end."""
+
+    def __init__(self):
+        self.model, self.log, self._call = LIBRARY.get("tello"), [], None
+
+    def start(self, call, now_s):
+        self._call = call
+        self.log.append((round(now_s), call.name))
+
+    def tick(self, _now_s):
+        is_moving = self._call is not None and self._call.name == "mf"
+        return SkillResult(SkillStatus.RUNNING if is_moving else SkillStatus.SUCCEEDED)
+
+    def halt(self, now_s):
+        self._call = None
+        self.log.append((round(now_s), "halt"))
+
+
+@pytest.mark.parametrize("expected_s", [0.0, 100.0])
+@pytest.mark.parametrize("looks", [True, False])
+def test_a_call_that_never_ends_keeps_no_robot_from_what_it_does_without_a_planner(expected_s, looks):
+    robot = Robot(Hanging(), Situation if looks else None)
+    expected = ExpectedDuration(min_s=0.0, p50_s=expected_s, p90_s=expected_s)
+    robot.add(replace(segment(0, "mf(100);"), expected=expected))
+    longest_s = max(expected_s, expected_duration(robot.driver.model, SkillCall("mf", (100.0,))).p90_s)
+    robot.run(longest_s + 29.0)
+    assert robot.driver.log == [(0, "mf")]  # it is only late
+    robot.run(2.0)
+    assert robot.events() == [(0, STARTED), (0, FAILED)]
+    assert robot.reports[1].reason == f"mf: it has not ended after {longest_s + 30.0:.0f} s"
+    assert [name for _, name in robot.driver.log] == ["mf", "halt", "h"]
+    robot.run(70.0, step_s=0.5)
+    assert [name for _, name in robot.driver.log] == ["mf", "halt", "h", "h", "ld"]

@@ -2,13 +2,19 @@
 """Kinematic robots say where they are as other robots do: odometry, and the frames of REP-105."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
+from builtin_interfaces.msg import Time
 
 nav_msgs = pytest.importorskip("nav_msgs.msg", reason="nav_msgs is not installed")
 tf2_msgs = pytest.importorskip("tf2_msgs.msg", reason="tf2_msgs is not installed")
 
-from llm_planner.core.errors import ErrorCode  # noqa: E402 -- after the check
+from llm_planner.core.clock import ManualClock  # noqa: E402 -- after the check
+from llm_planner.core.errors import ErrorCode  # noqa: E402
+from llm_planner.core.pose import Pose  # noqa: E402
+from llm_planner.robots.library import RobotLibrary  # noqa: E402
+from llm_planner.ros.frames import FramesPublisher  # noqa: E402
 from tests.ros.nodes import wait_until  # noqa: E402
 from tests.ros.test_robot_node import start_operator  # noqa: E402, F401 -- a fixture
 
@@ -71,3 +77,21 @@ def test_an_arm_publishes_where_its_tool_is_and_no_map_that_it_does_not_know(pla
     wait_until(lambda: latest(transforms, "framed_3/"), what="/tf")
     assert latest(transforms, "framed_3/").keys() == {("framed_3/base_link", "framed_3/tool0")}
     assert not operator.node.get_publishers_info_by_topic("/framed_3/odom")
+
+
+@pytest.mark.parametrize(("x_m", "speed_m_per_s"), [(0.5, 1.0), (math.inf, 0.0)])
+def test_the_speed_does_not_follow_a_clock_that_is_set(x_m, speed_m_per_s):
+    sent, seconds = [], [1000, 5, 4]
+    node = SimpleNamespace(
+        get_clock=lambda: SimpleNamespace(now=lambda: SimpleNamespace(to_msg=lambda: Time(sec=seconds.pop(0)))),
+        create_publisher=lambda kind, *_: SimpleNamespace(
+            msg_type=kind, publish=sent.append, get_subscription_count=lambda: int(kind is nav_msgs.Odometry)
+        ),
+    )
+    clock, robot = ManualClock(), SimpleNamespace(pose=Pose())
+    frames = FramesPublisher(node, "drone", robot, RobotLibrary().get("tello"), None, clock)
+    frames.tick()
+    clock.advance(0.5)
+    robot.pose = Pose(x_m=x_m)
+    frames.tick()
+    assert sent[1].twist.twist.linear.x == pytest.approx(speed_m_per_s)

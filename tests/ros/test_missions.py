@@ -7,6 +7,7 @@ and in any order.
 """
 
 import json
+import math
 import random
 from dataclasses import replace
 from types import SimpleNamespace
@@ -113,6 +114,24 @@ def test_a_fault_between_two_segments_ends_the_goal_too(robot, is_running):
     robot.spin()
     assert robot.action.cancelled == ([] if is_running else [goal_id])  # the planner knows of what has failed
     assert not robot.control.is_active
+    robot.end(goal_id, ErrorCode.SKILL_FAILED if is_running else ErrorCode.CANCELLED)
+    robot.run(1.0)
+    robot.spin()
+    (outcome,) = robot.outcomes
+    assert outcome.error_msg == ("the end" if is_running else "the node has a fault")
+
+
+@pytest.mark.parametrize("field", ["x_m", "yaw_deg"])
+def test_a_robot_that_does_not_know_where_it_is_says_why_a_segment_has_failed(robot, field):
+    chair = {"name": "chair", "position_m": [3.0, 0.0, 1.0]}
+    goal_id = robot.instruct(world=json.dumps({"objects": [chair]}))
+    robot.spin()
+    robot.feed(goal_id, messages(goal_id, "g(unicorn);"))
+    assert robot.control.view == "chair"
+    robot.control._driver._body.state.pose = replace(robot.control.pose, **{field: math.inf})
+    assert robot.control.view == ""
+    situation = robot.control._look_around()
+    assert (situation.scene, situation.pose) == ("", None)
 
 
 def parts(goal_id, *texts):
@@ -470,6 +489,25 @@ def test_a_sentence_that_begins_with_a_stop_ends_what_a_busy_robot_does_before_t
     ]
 
 
+@pytest.mark.parametrize("waits_s", [0.0, 1.2, 2.5])
+def test_a_time_budget_counts_from_the_asking_also_behind_a_stop(robot, waits_s):
+    old = robot.instruct()
+    robot.spin()
+    robot.feed(old, messages(old, "mf(100);"))
+    new = robot.instruct(instruction="Stop! Go back!", time_budget_s=2.0)
+    robot.spin()
+    robot.run(waits_s)
+    robot.missions.publish_outcomes()  # as at each tick of the node
+    if waits_s < 2.0:
+        robot.end(old, ErrorCode.CANCELLED)
+    robot.spin()
+    assert [goal.time_budget_s for goal_id, goal in robot.action.sent.items() if goal_id == new] == (
+        [pytest.approx(2.0 - waits_s)] if waits_s < 2.0 else []
+    )
+    ended = {outcome.goal_id: outcome.error_code for outcome in robot.outcomes}
+    assert ended.get(new) == (None if waits_s < 2.0 else ErrorCode.BUDGET_EXCEEDED)
+
+
 def test_an_emergency_after_a_stop_waits_for_no_goal_that_it_replaces(robot, stopped):
     old = stopped(Urgency.NORMAL)
     new = robot.instruct(Urgency.URGENT)
@@ -795,3 +833,26 @@ class MissionsMachine(RuleBasedStateMachine):
 
 TestMissions = MissionsMachine.TestCase
 TestMissions.settings = settings(deadline=None, max_examples=100, stateful_step_count=60)
+
+
+@pytest.mark.parametrize("spelling", ["mff", "move_forward"])
+def test_an_order_that_allows_skills_which_do_not_exist_interrupts_nothing(robot, spelling):
+    goal_id = robot.instruct()
+    order = {"instruction": "go", "allowed_skills": [spelling]}
+    if spelling == "mff":
+        with pytest.raises(PlannerError) as caught:
+            robot.instruct(Urgency.URGENT, **order)
+        assert caught.value.code is ErrorCode.INVALID_ARGUMENT
+        assert robot.control.goal_id == goal_id
+    else:
+        new = robot.instruct(Urgency.URGENT, **order)
+        robot.spin()
+        assert robot.action.sent[new].allowed_skills == ["mf"]
+
+
+@pytest.mark.parametrize("is_urgent", [True, False])
+def test_who_is_refused_reads_only_what_helps(robot, is_urgent):
+    robot.instruct(Urgency.URGENT if is_urgent else Urgency.NORMAL)
+    with pytest.raises(PlannerError, match=r"is busy with 'go'; wait, .*or stop it") as caught:
+        robot.instruct(Urgency.URGENT if is_urgent else Urgency.NORMAL)
+    assert ("urgent" in caught.value.message) is not is_urgent

@@ -2,6 +2,8 @@
 """The planner's action, service and topics, spoken to by strangers: nothing they send ends it or costs others much."""
 
 import math
+import threading
+import time
 
 import pytest
 import rclpy
@@ -243,6 +245,26 @@ def test_one_request_that_fails_takes_no_other_with_it(planner, stranger, monkey
     assert planner_lives(stranger)
     assert stranger.result(stranger.send(robot_id="no name")).result.error_code == ErrorCode.INVALID_ROBOT_ID
     assert not lost.result().done()
+
+
+def test_a_goal_behind_a_cancel_finds_its_robot_free(planner, stranger):
+    goals = [stranger.send(robot_id=f"s_{i}", instruction="hang mf(20);") for i in range(3)]
+    is_free = threading.Event()
+    stall = planner.spinner.executor.create_task(is_free.wait)  # meanwhile the planner reads nothing
+    cancels = [stranger.spinner.executor.create_task(goal.cancel_goal_async) for goal in goals]
+    wait_until(lambda: all(cancel.done() for cancel in cancels))
+    time.sleep(0.2)  # they wait at the planner
+    new = stranger.spinner.executor.create_task(
+        stranger.action.send_goal_async, PlanTask.Goal(robot_id="s_2", robot_model="tello", instruction="hang mf(20);")
+    )
+    time.sleep(0.2)
+    is_free.set()
+    wait_until(lambda: stall.done() and new.done() and new.result().done())
+    handle = new.result().result()
+    assert planner.server.ended[bytes(goals[2].goal_id.uuid).hex()] is ErrorCode.CANCELLED
+    assert bytes(handle.goal_id.uuid).hex() in planner.server.requests
+    stranger._answer(handle.cancel_goal_async)
+    assert stranger.result(handle).result.error_code == ErrorCode.CANCELLED
 
 
 def test_a_goal_ends_whose_client_cannot_be_told_that_it_was_accepted(planner, stranger, monkeypatch):

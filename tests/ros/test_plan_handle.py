@@ -162,3 +162,14 @@ def test_a_failure_in_the_replan_voids_only_what_follows():
     caller.handle.report(plan[4], ReportStatus.FAILED, situation=Situation())
     caller.handle.offer(plan[5:], 8)
     assert caller.indices == [0, 3, 4, 6, 7]
+
+
+@pytest.mark.parametrize("reason", [None, "no file flur\udce9"])
+def test_a_report_that_cannot_be_sent_changes_nothing(reason):
+    caller = Caller()
+    caller.offer(0)
+    with pytest.raises(PlannerError) as caught:
+        caller.handle.report(SEGMENTS[0], ReportStatus.FAILED, reason=reason)
+    assert caught.value.code is ErrorCode.INVALID_ARGUMENT
+    caller.offer(1)
+    assert (caller.indices, caller.reports) == ([0, 1], [])

@@ -138,6 +138,37 @@ def test_cancel(planner, start_robot):
     assert list(handle) == []
 
 
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_a_request_behind_a_cancel_waits_until_the_planner_has_ended_the_goal(is_taken):
+    robot = played_robot.Robot()
+    first = robot.client.plan("go")
+    robot.spin()
+    if is_taken:
+        robot.feed(first.goal_id, played_robot.messages(first.goal_id, "mf(20);"))
+    first.cancel()
+    second = robot.client.plan("go back", time_budget_s=2.0)
+    robot.spin()
+    robot.clock.advance(0.5)
+    assert list(robot.action.sent) == [first.goal_id]
+    robot.say_status({first.goal_id: 0})
+    robot.spin()
+    assert robot.action.cancelled == [first.goal_id]
+    robot.end(first.goal_id, ErrorCode.CANCELLED)
+    robot.spin()
+    assert list(robot.action.sent) == [first.goal_id, second.goal_id]
+    assert robot.action.sent[second.goal_id].time_budget_s == 1.5
+
+
+def test_an_emergency_behind_a_cancel_waits_for_nothing_that_it_replaces():
+    robot = played_robot.Robot()
+    first = robot.client.plan("go")
+    robot.spin()
+    first.cancel()
+    second = robot.client.plan("go back", urgency=Urgency.URGENT)
+    robot.spin()
+    assert list(robot.action.sent) == [first.goal_id, second.goal_id]
+
+
 def test_a_failed_skill_ends_the_goal(planner, start_robot):
     handle = start_robot("drone_1").client.plan("mf(20);mb(30);")
     segment = next(iter(handle))
@@ -426,6 +457,7 @@ def test_goals_end_when_their_node_is_spun_no_more(planner):
         robot = client.PlannerClient(node, "tello", server_timeout_s=60.0)
         handle = robot.plan("hang mf(20);")
         segment = next(iter(handle))
+    wait_until(lambda: planner.server.ended.get(handle.goal_id) is ErrorCode.CANCELLED, timeout_s=2.0)  # is told
     for ended in (handle, robot.plan("mf(20);")):
         assert ended.result(0.0).error_code is ErrorCode.SHUTTING_DOWN
         assert list(ended) == []
@@ -451,3 +483,39 @@ def test_goals_end_when_a_signal_shuts_rclpy_down():
     command = [sys.executable, "-c", SIGNALLED]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     assert (ended.stdout, ended.returncode) == ("SHUTTING_DOWN\n", 0), ended.stderr
+
+
+def test_whoever_waits_for_a_planner_waits_for_one_that_is_silent_too():
+    robot = played_robot.Robot()
+    robot.say_status({})
+    assert robot.client.wait_for_planner(0.0)
+    robot.clock.advance(6.0)
+    assert not robot.client.wait_for_planner(0.0)
+    comes_back = threading.Timer(0.3, robot.say_status, ({},))
+    comes_back.start()
+    assert robot.client.wait_for_planner(TIMEOUT_S)
+    comes_back.join()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"urgency": "urgent"},
+        {"urgency": 1},
+        {"max_tokens": 3.5},
+        {"allowed_skills": "mu"},
+        {"unsupported_skills": "mu"},
+        {"allowed_skills": frozenset({7})},
+    ],
+)
+def test_a_request_with_a_field_of_a_wrong_type_ends_at_once(fields):
+    code = ErrorCode.INVALID_MAX_TOKENS if "max_tokens" in fields else ErrorCode.INVALID_ARGUMENT
+    assert Budgeted(**fields).code is code
+
+
+def test_a_planner_may_be_named_with_a_slash_at_its_end(ros):
+    node = rclpy.create_node("slash")
+    try:
+        assert PlannerClient(node, "tello", planner="/planner/").robot_id == "slash"
+    finally:
+        node.destroy_node()

@@ -2,6 +2,7 @@
 """Poses travel as ``geometry_msgs/Pose``."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from geometry_msgs.msg import Point, Quaternion
@@ -9,11 +10,14 @@ from geometry_msgs.msg import Pose as StandardPose
 
 import llm_planner.msg as msgs
 from llm_planner.action import PlanTask
+from llm_planner.core.config import PlannerConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import Situation
 from llm_planner.ros import conversions, poses
 from llm_planner.ros.situations import from_situation, to_situation
+from llm_planner.serving.admission import Admission
 
 pytestmark = pytest.mark.ros
 
@@ -64,3 +68,18 @@ def test_a_robot_that_banks_has_the_heading_that_it_has():
         w=math.cos(yaw) * math.cos(roll),
     )
     assert poses.to_pose(StandardPose(orientation=turn)) == Pose(yaw_deg=60.0)
+
+
+@pytest.mark.parametrize("field", ["x_m", "yaw_deg"])
+@pytest.mark.parametrize("number", [math.nan, math.inf])
+def test_a_pose_that_is_not_finite_is_refused_as_that(field, number):
+    pose = replace(HERE, **{field: number})
+    request = PlanRequest(
+        request_id="0" * 32, robot_id="drone_1", robot_model="tello", instruction="go", start_pose=pose
+    )
+    with pytest.raises(PlannerError) as caught:
+        Admission(PlannerConfig(), ("tello",)).check(conversions.to_request(conversions.to_goal(request), "0" * 32), {})
+    assert caught.value.code is ErrorCode.INVALID_POSE
+    with pytest.raises(PlannerError) as caught:
+        from_situation(Situation(scene="", pose=pose))
+    assert caught.value.code is ErrorCode.INVALID_POSE

@@ -167,6 +167,8 @@ def test_a_driver_from_outside_the_package_is_stopped(planner, rover, start_oper
         ("nowhere:Rover", ErrorCode.INVALID_CONFIG, "lacks pose"),
         ("failing:Rover", ErrorCode.INVALID_CONFIG, "no motor answers"),
         ("unknowing:Rover", ErrorCode.INVALID_CONFIG, "does not have: fly"),
+        ("unstoppable:Rover", ErrorCode.INVALID_CONFIG, "'stop' as unsupported, by which rover stops"),
+        ("late:Rover", ErrorCode.INVALID_CONFIG, "'stop' as unsupported"),
     ],
 )
 def test_a_class_that_is_no_driver_is_named(ros, rover, start_operator, tmp_path, name, code, words):  # noqa: F811
@@ -176,6 +178,49 @@ def test_a_class_that_is_no_driver_is_named(ros, rover, start_operator, tmp_path
     (tmp_path / "nowhere.py").write_text(f"{whole}def __init__(self, *_): self.pose = (0, 0)")
     (tmp_path / "failing.py").write_text(f"{whole}def __init__(self, *_): raise OSError('no motor answers')")
     (tmp_path / "unknowing.py").write_text(f"{whole}unsupported_skills = ['fly']")
+    (tmp_path / "unstoppable.py").write_text(f"{whole}unsupported_skills = ['stop']")
+    (tmp_path / "late.py").write_text(
+        f"{whole}def __init__(s, *a): super().__init__(*a); s.unsupported_skills = ['stop']"
+    )
     with pytest.raises(PlannerError, match=words) as caught:
         start_operator("rover_3", **rover | {"driver": name})
     assert caught.value.code is code
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        ("self.pose = (0, 0)", PlannerError),
+        ("super().__init__(*arguments); self.halt = None", TypeError),
+    ],
+)
+def test_a_driver_is_closed_if_its_node_cannot_begin(ros, rover, start_operator, tmp_path, body, error):  # noqa: F811
+    (tmp_path / "closing.py").write_text(
+        f"from my_rover import Rover as Base\nclass Rover(Base):\n    closed = []\n"
+        f"    def __init__(self, *arguments): {body}\n    def close(self): self.closed.append(1)"
+    )
+    with pytest.raises(error):
+        start_operator("rover_4", **rover | {"driver": "closing:Rover"})
+    assert sys.modules.pop("closing").Rover.closed == [1]
+
+
+@pytest.mark.parametrize(("name", "value"), [("take_off", True), ("tool_length_m", 0.1)])
+def test_a_parameter_that_means_nothing_to_a_driver_is_refused(ros, rover, start_operator, name, value):  # noqa: F811
+    with pytest.raises(PlannerError, match=f"'my_rover:Rover' .* is not told {name}") as caught:
+        start_operator("rover_5", **rover | {name: value})
+    assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_a_driver_that_cannot_do_what_silence_calls_for_is_warned_of(ros, rover, start_operator, tmp_path, capfd):  # noqa: F811
+    page = (tmp_path / "rover.yaml").read_text(encoding="utf-8")
+    page = page.replace("silence:\n", "silence:\n  - {after_s: 1.0, skill: rest}\n")
+    page = page.replace("  stop: {", "  rest: {description: rest, effect: {kind: stop}, duration: *at_once}\n  stop: {")
+    (tmp_path / "rover.yaml").write_text(page, encoding="utf-8")
+    (tmp_path / "tired.py").write_text(
+        "from my_rover import Rover as Base\nclass Rover(Base):\n    unsupported_skills = ['rest']"
+    )
+    start_operator("rover_6", **rover | {"driver": "tired:Rover"})
+    assert (
+        "driver tired:Rover does not support rest, which this robot would do without a planner"
+        in capfd.readouterr().err
+    )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.scheduling.budget import Lengths, Measure, Setup, alpha_star, execution_s
-from llm_planner.scheduling.budget_solver import BudgetSolver, Load
+from llm_planner.scheduling.budget_solver import BudgetSolver, Load, _rounded
 from tests.scheduling.budget_builders import LinearTime, loads, make_task, tasks, times
 
 SOLVER = BudgetSolver()
@@ -118,6 +119,20 @@ def refusal(budget_s, task, load, time):
         SOLVER.solve(budget_s, task, load, time)
     assert caught.value.code is ErrorCode.BUDGET_INFEASIBLE
     return caught.value.message
+
+
+@given(st.floats(0.05, 2.0), st.integers(1, 300))
+def test_a_refusal_never_says_that_what_is_left_is_enough(budget_s, num_tokens):
+    try:
+        SOLVER.solve(budget_s, make_task(num_uncomputed_tokens=num_tokens), Load(), LinearTime(q_s=0.02))
+    except PlannerError as error:
+        left, needed = re.findall(r"([\d.e-]+) s are (?:left|needed)", error.message)
+        assert float(left) <= budget_s < float(needed)
+
+
+def test_what_is_left_and_what_is_needed_differ_in_words():
+    assert (_rounded(0.50049, math.floor), _rounded(0.50041, math.ceil)) == ("0.5", "0.501")
+    assert _rounded(0.3, math.floor) == _rounded(0.3, math.ceil) == "0.3"
 
 
 def test_a_budget_shorter_than_one_decode_step_is_refused_as_such():

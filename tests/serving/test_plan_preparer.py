@@ -547,3 +547,23 @@ def test_a_drone_is_not_ordered_to_do_harm_but_warned_and_what_a_person_wrote_is
 
 def text_of(encoder, token_ids):
     return b"".join(map(encoder.tokenizer.token_bytes, token_ids)).decode()
+
+
+@pytest.mark.parametrize("spelling", ["mf", "move_forward"])
+def test_a_skill_is_ruled_out_by_name_and_by_alias(spelling):
+    backend = FakeBackend(plans={"fly": "mf(100);"})
+    request = make_request("fly", "fly", unsupported_skills=(spelling,))
+    *_, end = served(backend, make_preparer(backend, style=PromptStyle.INSTRUCT), request)
+    assert end.result.error_code is not ErrorCode.NONE
+    assert not end.result.segments
+    for plan, code in [("mf(20);", None), ("mb(20);", ErrorCode.SKILL_NOT_ALLOWED)]:
+        other = make_request("x", allowed_skills=frozenset((spelling,)), plan=plan)
+        error = make_preparer(backend).prepare(other).at_once.error
+        assert (error and error.code) is code
+
+
+@pytest.mark.parametrize("fields", [{"allowed_skills": frozenset(("mf", "mff"))}, {"unsupported_skills": ("mff",)}])
+def test_a_skill_that_the_robot_model_does_not_have_is_refused(fields):
+    with pytest.raises(PlannerError, match=r"tello has no skill mff; it has .*mf \(move_forward\)") as caught:
+        make_preparer(FakeBackend()).prepare(make_request("x", **fields))
+    assert caught.value.code is ErrorCode.INVALID_ARGUMENT
