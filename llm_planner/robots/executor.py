@@ -300,6 +300,8 @@ class SegmentExecutor:
         if result.status is not SkillStatus.RUNNING or self._interpreter.running is None:
             return result
         call, since_s = self._interpreter.running
+        if now_s - since_s < MOST_LATE_S:
+            return result
         most_s = MOST_LATE_S + max(self._expected_s, expected_duration(self._model, call).p90_s)
         if now_s - since_s < most_s:
             return result
