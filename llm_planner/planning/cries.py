@@ -8,12 +8,12 @@ stop in it is a cry, unless it is evidently something else ("don't stop", "the b
 import re
 from collections.abc import Iterable
 
-_STOP = r"(?:s+t+o+p+|sotp+|stpo+|tsop+|sopt+|s+topit|halt|freeze+)"
+_STOP = r"(?:s+t+o+p+|s t o p|st op|s+t+a+h+p+|sotp+|stpo+|tsop+|sopt+|s+topit|halt|freeze+)"
 _FOREIGN_STOP = (
     r"(?:alto|parad?|pare|detente|basta|anhalten|aufhoren|stopp|warte|schluss|arretez?|ferma|fermati|stoj|stoi|dur|tomare|"
     r"autsch|aua|aie|ay)"
 )
-_POLITE = rf"(?:por favor|bitte|ya|{_STOP})"
+_POLITE = rf"(?:por favor|bitte|ya|toi|no|{_STOP})"
 _ABROAD = re.compile(rf"(?:{_POLITE} )*{_FOREIGN_STOP}(?: (?:{_POLITE}|{_FOREIGN_STOP}))*")
 """Nothing else may be said: "para" and "dur" are words of other sentences as well."""
 _SOMEONE = r"(?:me|us|him|her|them|(?:my|his|our|their) \w+)"
@@ -25,6 +25,14 @@ _ROBOT = (
     r"(?:drones?|robots?|arms?|things?|machines?|\w*copters?|motors?|propell[eo]rs?|props?|rotors?|blades?|engines?|"
     r"gripper|claw|hand|flight|mission|tasks?|job|plan|program|motions?|movements?|attack\w*|nonsense|madness|fuck|hell|"
     r"shit)"
+)
+_BODY_OF_SOMEONE = (
+    r"(?:me|us|him|(?:my|his|her|our|their|(?:the|a) (?:kid|child|baby|man|woman|girl|boy|cat|dog) s) (?:\w+ )?"
+    r"(?:hands?|fingers?|thumbs?|arms?|wrists?|hair|head|face|ears?|nose|legs?|foot|feet|toes?|sleeves?|scarf|shirt|coat))\b"
+)
+_LIVING = (
+    r"(?:someone|somebody|people|(?:the |a |my |his |her |that |some )?(?:kids?|child(?:ren)?|baby|babies|toddlers?|"
+    r"man|men|woman|women|person|persons|boys?|girls?|dogs?|cats?|puppy|kitten|nurse|patient|daughter|son))"
 )
 _VERB = (
     r"(?:fly|go|move|turn|rotate|climb|rise|descend|head|pick|put|place|push|drive|bring|fetch|take|find|search|follow|"
@@ -66,9 +74,15 @@ _BLOW = (
     r"cut|knock|clip)"
 )
 _CRY = re.compile(
-    r"\b(?:ow+|o+uch+|a+rgh+|a{2,}h*|e{2,}k|mayday|nooo*|(?P<call>no|hey|oi|help|wait)(?: (?P=call))+|"
+    r"\b(?:ow+|o+uch+|a+r+gh+|yikes|a{2,}h*|e{2,}k|mayday|nooo*|(?P<call>no|hey|oi|help|wait)(?: (?P=call))+|"
     r"look out(?! (?:of|to|at|over|through|onto)\b)|watch out|mind out|that s enough$|"
-    r"cut it out|knock it off|quit it|hold everything|"
+    r"cut it out|knock it off|quit (?:it|that|moving|flying)|make (?:it|him|her|that) quit|hold everything|"
+    r"hold your horses|kill it|pull the plug|unplug it|hit the brakes?|"
+    rf"(?:get|take) (?:it|this|that)(?: thing)? off(?: of)? {_SOMEONE}|release {_SOMEONE}|drop (?:me|him|her)|"
+    rf"(?:it|you|thing|drone|robot|arm) (?:(?:has|have|s|ve|just|almost|nearly) )*(?:grabbed|squashed|scratched|hit|"
+    rf"cut|crushed|pinched|caught|got|has|have) {_BODY_OF_SOMEONE}|"
+    rf"you (?:almost|nearly) \w+|on {_BODY_OF_SOMEONE}$|"
+    rf"(?:can t|cannot|can not) (?:get|move|pull) {_BODY_OF_SOMEONE}(?: out)?|"
     rf"(?:get|stay|keep|go|move|come) (?:off|away from)(?: of)? {_SOMEONE}|get (?:it|that thing) (?:off|away|out)|"
     rf"leave {_SOMEONE} alone|let go let go|let go of {_SOMEONE}|let (?:me|us|him|her|them) (?:go|out)|"
     r"put (?:me|us|him|her) down|(?:do not|don t|dont) (?:you )?dare|(?:it|that|this) hurts|"
@@ -92,6 +106,22 @@ _WARNING = re.compile(
     rf"(?:hang on|hold (?:on|still|it))(?! to\b)(?!.*\b{_AMOUNT}\b))"
 )
 """What is a cry where no task is given along with it: "don't hit her", "hang on, that's my cup"."""
+_CLAUSE = re.compile(
+    r"(?:(?:please|now|hey|oi|oh|dude|man|robot|drone|arm|just|so|no|stupid|god|my god|jesus) )*(?:"
+    r"(?:(?:that s |you re |it s |way )*too (?:close|fast|low|much|hard|tight))|"
+    rf"(?:watch|mind|careful|careful with|beware of|look out for) {_LIVING}|"
+    rf"(?:somebody|someone|please) help(?: {_SOMEONE})?|help (?:it|you|he|she|i|my)\b.*|"
+    rf"{_BODY_OF_SOMEONE}(?: {_BODY_OF_SOMEONE})*|"
+    r"(?:oh |holy |jesus |god |my |what the |damn |shit |fuck |crap )*(?:shit|fuck|crap|damn|hell|god|christ)|"
+    r"what (?:the \w+ )?are you doing|(?:get|go) away|get out of (?:my|his|her|the) (?:face|way|hair)|"
+    r"(?:do not|don t|dont)(?: do (?:that|it|this))?|not (?:there|that one|so fast|like that)|slow down|easy(?: easy)*|"
+    r"(?:wait )?(?:a|one|just a) (?:sec|second|minute|moment)|time out|switch off|brakes?|"
+    rf"(?:there (?:s|is|are) )?{_LIVING}(?: (?:is|are|s))?(?: \w+)? (?:(?:right )?(?:there|here)|"
+    r"(?:under|behind|below|beneath|above|near|beside|next to|in front of) you|in (?:the|your) (?:way|cell|path))|"
+    r"(?:it|that|the \w+) (?:is|s) (?:falling|slipping|tipping|breaking|smoking|burning)(?: (?:over|down|off|out))?|"
+    r"i (?:am|m) (?:stuck|trapped)(?: (?:in|under) .*)?)(?: (?:please|now|man|dude))*"
+)
+"""What is a cry as a clause of its own, where no task is given along with it: "my hand!", "what are you doing"."""
 _CALLS = re.compile(r"(?:no|hey|oi|help|wait)(?: (?:no|hey|oi|help|wait))+")
 
 
@@ -107,4 +137,8 @@ def is_cry(clauses: Iterable[str]) -> bool:
     whole = " ".join(said)
     if _CALLS.fullmatch(whole) or _ABROAD.fullmatch(whole):
         return True
-    return not any(map(_TASK.match, said)) and any(map(_WARNING.match, said))
+    is_cry_alone = re.fullmatch(
+        r"(?:(?:dude|oh|man|robot|drone|arm|please|hey) )*no(?: (?:dude|man|robot|please))*", whole
+    )
+    cried = any(_WARNING.match(clause) or _CLAUSE.fullmatch(clause) for clause in said)
+    return bool(is_cry_alone) or (cried and not any(map(_TASK.match, said)))
