@@ -446,7 +446,7 @@ def test_what_is_evidently_something_else_is_no_cry(task):
 
 def test_few_tasks_of_the_corpus_would_be_taken_for_cries():
     num_tasks = num_cries = 0
-    for frame in corpus():
+    for frame in corpus()[::4]:
         task = literal(random.Random(0), frame, has_scene=False)
         stops = f"{ROBOTS[frame.robot].stop_skill}();" in task.plan or "open();" in task.plan
         if frame.is_danger or stops or begins_with_stop(task.instruction):
