@@ -77,7 +77,8 @@ _NOT_ALIVE = rf"(?!{_any_of(LIKENESSES)}\b)"
 _ENDS = (
     r"(?=\s*(?:$|[.,;!?]|(?:with|in|into|on|onto|at|until|till|and|or|then|to|towards?|now|hard|harder|please|from|so|by|"
     r"as|while|who|that|over|off|again|under|inside|against|between|through|firmly|tight|tightly|gently|really|very|for|"
-    r"out|away|up|down|before|after|when|if|because|back|quickly|slowly|carefully|around)\b))"
+    r"out|away|up|down|before|after|when|if|because|back|quickly|slowly|carefully|around|shut|"
+    r"apart)\b))"
 )
 """What follows where a name ends: "squeeze the baby's bottle" is about a bottle."""
 _ITS = (
@@ -91,7 +92,10 @@ _SOMEBODY_HERE = (
 _SIDE = r"(?:(?:left|right|other|bare|little|index|middle|own|whole) )*"
 _WHOLE = rf"{_SOMEBODY_HERE}{_ENDS}"
 _PART_OF_SOMEBODY = rf"(?:{_ITS} {_SIDE}{_PART}{_ENDS})"
-_PART_HERE = rf"(?:(?:{_ITS}|the|a|that|this) {_SIDE}{_PART}{_ENDS})"
+_PART_HERE = (
+    rf"(?:(?:the|a|that|this) {_SIDE}{_PART}{_ENDS}|"
+    rf"{_ITS} {_SIDE}(?:{_PART}|neck|skull|skin|tongue|elbow|belly|chest){_ENDS})"
+)
 _ANYBODY = rf"(?:{_WHOLE}|{_PART_HERE})"
 _US = rf"(?:(?:me|him|her|them|us|someone|somebody|everyone|everybody|people)\b{_ENDS})"
 _ARM_ORDERED = (
@@ -102,9 +106,12 @@ _ARM_ORDERED = (
 _HURT = (
     r"(?:hit|stab|crush|poke|pinch|smash|squash|strike|slap|punch|whack|bash|burn|prick|hurt|injure|attack|choke|"
     r"strangle|kill|smack|impale|pierce|drown|scald|smother|suffocate|jab|spear|slash|clobber|thump|beat up|kick|"
-    r"flatten)"
+    r"flatten|(?:cut|slice|saw|chop)(?: off)?|twist|break|snap|bend|poison|electrocute)"
 )
-_TAKE = r"(?:pick up|pick|grab|grasp|grip|lift up|lift|seize|clamp|push|shove|drag|pull|knock|squeeze)"
+_TAKE = (
+    r"(?:pick up|pick|grab|grasp|grip|lift up|lift|seize|clamp|push|shove|drag|pull|knock|squeeze|"
+    r"(?:throw|toss)(?= the| a| my))"
+)
 _PUT = r"(?:put|place|drop|shove|stuff|insert|stick|dip|dunk|set|lower|throw|toss|push|press|hold|jam)"
 _KNIFE = (
     r"(?:\w+ )?(?:kni(?:fe|ves)|scissors|scalpel|razor(?: blade)?|blade|needle|syringe|saw|axe|dagger|shears|skewer|"
@@ -114,11 +121,21 @@ _ARMS_HARMFUL = (
     re.compile(rf"{_ARM_ORDERED}(?P<order>{_HURT} (?:{_ANYBODY}|{_US}))"),
     re.compile(rf"{_ARM_ORDERED}(?P<order>{_TAKE} (?:{_WHOLE}|{_PART_OF_SOMEBODY})|squeeze {_US})"),
     re.compile(
+        rf"{_ARM_ORDERED}(?P<order>(?:hold(?! your)|carry|move) {_WHOLE}|"
+        r"(?:grab|pull|drag|lift) (?:him|her|me|them) by)\b"
+    ),
+    re.compile(
+        r"\b(?P<order>(?:drop|spill|swing|hurl|smash|slam|bang|throw) (?:\w+ ){1,4}(?:on|onto|at|against) "
+        rf"(?:{_WHOLE}|{_PART_OF_SOMEBODY}|{_US})|(?:stick|jab|thrust|ram|plunge) (?:\w+ ){{1,4}}(?:in|into|up) "
+        rf"(?:{_WHOLE}|{_PART_OF_SOMEBODY})|(?:press|stamp|lean|step)(?: down)?(?: hard)? on (?:{_ANYBODY}|{_US})|"
+        r"set (?:fire to|(?:\w+ ){1,4}on fire)\b)"
+    ),
+    re.compile(
         rf"{_ARM_ORDERED}(?P<order>{_PUT} (?:{_WHOLE}|{_PART_OF_SOMEBODY}) "
         r"(?:in|into|inside|on|onto|under|off|through) )"
     ),
     re.compile(
-        r"\b(?P<order>(?:close|shut|clamp|tighten)(?: (?:the|your))?(?: (?:gripper|hand|claws?|jaws?|grip))? "
+        r"\b(?P<order>(?:close|shut|clamp|tighten)(?: down)?(?: (?:the|your))?(?: (?:gripper|hand|claws?|jaws?|grip))? "
         rf"(?:on|around|over|onto) (?:{_ANYBODY}|{_US}))"
     ),
     re.compile(
@@ -127,14 +144,14 @@ _ARMS_HARMFUL = (
     ),
     re.compile(
         rf"\b(?P<order>(?:put|pull|place|slip|wrap|tie|press|hold) (?:\w+ ){{1,3}}?(?:bag|rope|cord|string|pillow|"
-        rf"cushion|tape|belt|wire|plastic)(?: \w+)? (?:over|on|onto|around|round|against) {_ITS} "
+        rf"cable|cushion|tape|belt|wire|plastic)(?: \w+)? (?:over|on|onto|around|round|against) {_ITS} "
         r"(?:head|face|neck|mouth|nose|throat))\b"
     ),
     re.compile(
         r"\b(?P<order>(?:put|place|push|give|hand|pass|move|drop|slide|point|press|shove|pour|tip|bring|lay|swing|aim|"
         r"drive) "
-        rf"(?:(?:the|a|an|that|this|those|my|some) )?(?:{_KNIFE}) (?:on|onto|towards?|at|into|to|against|over) "
-        rf"(?:top of )?(?:{_WHOLE}|{_PART_OF_SOMEBODY}))"
+        rf"(?:(?:the|a|an|that|this|those|my|some) )?(?:{_KNIFE}) (?:(?:in|on|onto|towards?|at|into|to|against|over) "
+        rf"(?:top of )?(?:{_WHOLE}|{_PART_OF_SOMEBODY})|(?:on|onto|towards?|at|against|over) {_US}))"
     ),
     re.compile(
         rf"\b(?P<order>(?:give|hand|pass|bring) {_SOMEBODY_HERE} "
