@@ -41,7 +41,7 @@ _WARNING = re.compile(
     r"|prevent|threat|fire|smoke|(?:watch|look|mind) out|toward|(?:over|under(?:neath)?|above|below|beneath) you"
 )
 _AWAY = re.compile(
-    r"\b(?:\w*bin(?:s|ned|ning)?|been|rubbish|trash\w*|garbage|waste\w*|litter|away|a ?weigh|out|dispos\w*|discard\w*|"
+    r"\b(?:\w*bin\w*|been|rubbish|trash\w*|garbage|waste\w*|litter|away|a ?weigh|out|dispos\w*|discard\w*|"
     r"dump\w*|scrap\w*|junk\w*|skip|rid|shot|chuck\w*|toss\w*|throw\w*|threw|pitch\w*|sling\w*|ditch\w*|lob\w*|"
     r"fling\w*|flick\w*|bung\w*|gone|(?:can|must|may|should|to|gotta) go|(?:it|that|this|they) goe?s?|disappear\w*|"
     r"vanish\w*|clean\w*|clear\w*|tid(?:y|ie)\w*|tip|hurl\w*|heave\w*|recycl\w*|dispense|jettison\w*|deep|good|off|lose|"
