@@ -32,6 +32,7 @@ from llm_planner.language.syntax import (
     Unclear,
 )
 from llm_planner.planning.forecast import Alternatives, Forecast, joined
+from llm_planner.planning.harm import harm_of_call
 from llm_planner.planning.limits import MAX_CALLS, MAX_DEPTH, MAX_LOOP_COUNT
 from llm_planner.planning.mentioned import Mentioned
 from llm_planner.planning.types import TypeChecker, tests
@@ -98,7 +99,7 @@ class SafetyGate:
         """Returns the flat calls of a part of the plan in order of appearance, with canonical names.
 
         Raises:
-            PlannerError: A 2xx code: the part must not reach the robot, nor must any after it.
+            PlannerError: A 2xx code, or HARMFUL_REQUEST: the part must not reach the robot, nor must any after it.
         """
         if self._refusal is not None:
             raise PlannerError(self._refusal.code, self._refusal.message)
@@ -156,6 +157,7 @@ class SafetyGate:
         for call in calls:
             self._require_possible(call.name)
             self._require_mentioned(call)
+            self._require_harmless(call)
         self._where = self._after(part, self._where)
         if isinstance(part, Opening):
             self._blocks.append(_Block(dict(variables), self._where, self._num_calls))
@@ -210,6 +212,18 @@ class SafetyGate:
             if not _LATE.match(name) and not mentioned.knows(name):
                 problem = f"the plan names {name[:40]!r}, which neither the scene nor the task mentions; name it there"
                 raise PlannerError(ErrorCode.UNKNOWN_OBJECT, problem)
+
+    def _require_harmless(self, call: SkillCall) -> None:
+        """Refuses to grasp somebody, and to bring a knife to somebody (``planning.harm``).
+
+        Raises:
+            PlannerError: HARMFUL_REQUEST.
+        """
+        skill = self._types.skill(call.name)
+        arguments = zip(skill.arguments, call.arguments, strict=True)
+        names = [str(value) for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
+        if harm := harm_of_call(skill.effect, names):
+            raise PlannerError(ErrorCode.HARMFUL_REQUEST, f"no plan may {harm}; ask for something else")
 
     def _size(self, statement: Statement | Opening, depth: int) -> int:
         """Returns how many skill calls a statement makes in the worst case, at least 1; of an opening, maybe none.

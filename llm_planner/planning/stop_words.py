@@ -4,12 +4,14 @@
 Only a sentence that is such an order as a whole counts, at most with reports of what happens ("stop, you're hurting
 me", "the glass is tipping, halt"). What goes on ("stop at the door", "don't move the cup") is a task. Behind a halt
 that stands alone at its beginning ("stop, ..."), whatever orders nothing else is a report. A gripper opens only where
-nothing is said besides the halt and what it holds or hurts.
+nothing is said besides the halt and what it holds or hurts. That a robot has caught a part of a body or clothes is such
+an order as well, whether or not anybody says stop: no motion helps.
 """
 
 import re
 import unicodedata
 
+from llm_planner.planning.cries import is_cry
 from llm_planner.robots.effect import Gripper
 from llm_planner.robots.model import RobotModel
 
@@ -153,6 +155,41 @@ _KEEP = re.compile(
 )
 _FREE = re.compile(r"\b(?:open(?: (?:up|it|(?:the|your) gripper))?|let (?:me|us|him|her) out)\b")
 _PAIN = re.compile(r"\b(?:hurts?|hurting|crushing|squeezing|breaking|burns?|burning|bleeding|stuck|trapped|caught)\b")
+_THE_ROBOT = (
+    r"(?:you|it|there|(?:(?:your|the|a|its|that|this) )?(?:(?:left|right|front|rear|back|spinning) )?"
+    r"(?:propell[eo]rs?|props?|rotors?|blades?|drone|robot|arm(?! of)|gripper|grabber|claws?|jaws?|joints?|gears?|"
+    r"motors?|machine|thing))"
+)
+_HELD = (
+    r"(?:caught|stuck|tangled|entangled|trapped|jammed|pinched|wedged|wrapped|wound|snagged|sucked|pulled|dragged|"
+    r"clamped|squashed|crushed)(?: up)?"
+)
+_WORN = (
+    rf"(?:{_BODY}|{_CLOTHES}|sweater|jumper|jacket|dress|hood|shawl|ponytail|braids?|bracelet|shoelaces?|foot|toes?|"
+    r"leg)"
+)
+_IS_CAUGHT = re.compile(
+    rf"\b(?:{_OWNER} )?{_WORN} (?:(?:is|are|s|has|have|got|gets?|getting|being|just|now|still|all|\w+ly) )*{_HELD}"
+    rf"(?P<where> (?:in|into|inside|by|between|under|around|on|with|to) {_THE_ROBOT})?(?= (?:{_HOW}|{_CALL})\b|$)"
+)
+_CATCHES = re.compile(
+    rf"\b{_THE_ROBOT} (?:(?:is|are|s|re|has|have|ve|just|now|still|\w+ly) )*(?:cutting|cut|pulling|eating|chewing|"
+    rf"caught|crushing|squeezing|pinching|trapped|jammed|tearing|slicing) (?:(?:up|in|on) )?{_OWNER} {_WORN}\b"
+    rf"(?! \w+ing\b)|^(?:{_CALL} )*(?:it|you|(?:the|your|this|that) (?:drone|robot|arm|gripper|motor|battery)) "
+    r"?(?:is|are|s|re|has|caught) (?:(?:now|just|caught) )*(?:on )?fire$"
+)
+_SUPPOSES = re.compile(
+    r"\b(?:if|when|whenever|what|whoever|suppose|imagine|pretend|tell|read|check|did|does|was|were|how|why|unless)\b"
+)
+"""What only speaks of it: "if my hand is stuck, what do you do?"."""
+_LETS_GO = re.compile(rf"\b(?:{'|'.join(_RELEASE)}|open(?: up| your \w+| the gripper)?)\b")
+_LETS_GO_OF_SOMEBODY = re.compile(
+    r"\b(?:let (?:go\b(?! of (?!me|us|my|him|his|her))|(?:me|us|him|her) (?:go|out))|release (?:me|us|him|her))\b"
+)
+_IN_THERE = re.compile(
+    rf"\b{_OWNER} {_BODY} (?:(?:is|s|are|right|got|still|\w+ly) )*(?:in|inside|caught|stuck|trapped|pinched)\b"
+    rf"|^{_OWNER} {_BODY}$"
+)
 _MAX_CHARACTERS = 4096
 _TO_BE_SAID = re.compile(
     r"\W*(?:(?:please|now|ok|okay|hey|robot|drone|just|then|and|can|could|will|would|you)\W+)*"
@@ -171,6 +208,27 @@ def begins_with_stop(instruction: str) -> bool:
     return not _is_to_be_said(instruction) and _halts(next(filter(_says_more, _clauses(instruction)), ""))
 
 
+def plan_of_cry(model: RobotModel, instruction: str) -> str:
+    """Returns what a robot does at once that would refuse any other instruction; empty if nobody cries at it to stop.
+
+    Args:
+        model: Of the robot: its stop skill, and what opens its gripper.
+        instruction: Untrusted.
+    """
+    if _is_to_be_said(instruction):
+        return ""
+    clauses = _clauses(instruction)
+    text = " ".join(clauses)
+    is_held = any(map(_GRIPPED.search, clauses)) and not _SUPPOSES.search(text)
+    must_open = bool(_LETS_GO.search(text)) and any(map(_IN_THERE.search, clauses))
+    halts = "stop" in _alone(next(filter(_says_more, clauses), ""))
+    if not (is_held or must_open or halts or is_cry(clauses) or _reports_caught(clauses)):
+        return ""
+    is_held = is_held and not _ORDERS.search(_GRIPPED.sub(" ", text))
+    lets_go = (is_held or must_open or _LETS_GO_OF_SOMEBODY.search(text)) and not _KEEP.search(text)
+    return _plan_of(model, {"stop", "release"} if lets_go else {"stop"})
+
+
 def immediate_plan(model: RobotModel, instruction: str) -> str:
     """Returns the plan of an order that acts at once; empty if the instruction is no such order.
 
@@ -178,7 +236,11 @@ def immediate_plan(model: RobotModel, instruction: str) -> str:
         model: Of the robot: its stop skill, and what opens its gripper.
         instruction: Untrusted.
     """
-    orders = _orders(instruction)
+    return _plan_of(model, _orders(instruction))
+
+
+def _plan_of(model: RobotModel, orders: set[str]) -> str:
+    """Returns the plan of orders; empty if there are none, or the robot can only let go and has no gripper."""
     if "release" in orders:
         opens = (
             name for name, skill in model.skills.items() if isinstance(skill.effect, Gripper) and skill.effect.is_open
@@ -204,10 +266,27 @@ def _orders(instruction: str) -> set[str]:
     told = list(map(_without_report, clauses))
     if any(map(_HALTS.search, told)) and (orders := _alone(*told)):
         return {"stop"} if is_gripped else orders
+    if _reports_caught(clauses):
+        opens = is_gripped and not _KEEP.search(" ".join(freed)) and not _ORDERS.search(" ".join(freed))
+        return {"stop", "release"} if opens else {"stop"}
     begun = next(filter(_says_more, freed), "")
-    if _halts(begun) and (is_gripped or all(map(_orders_nothing_else, clauses))):
-        return {"stop"}
-    return set()
+    halts = _halts(begun) and (is_gripped or all(map(_orders_nothing_else, clauses)))
+    return {"stop"} if halts else set()
+
+
+def _reports_caught(clauses: list[str]) -> bool:
+    """Returns whether somebody tells that a robot has caught a part of a body or clothes, and orders nothing else.
+
+    What is ordered besides is passed over where they are caught in the robot for sure.
+    """
+    if _SUPPOSES.search(" ".join(clauses)):
+        return False
+    found = [_IS_CAUGHT.search(clause) or _CATCHES.search(clause) for clause in clauses]
+    if any(match and (match.re is _CATCHES or match["where"]) for match in found):
+        return True
+    others = [_without_report(clause) for clause, match in zip(clauses, found, strict=True) if not match]
+    whole = [clause for clause, match in zip(clauses, found, strict=True) if match and match.end() < len(clause)]
+    return any(found) and not whole and (not any(map(_says_more, others)) or bool(_alone(*others)))
 
 
 def _is_to_be_said(instruction: str) -> bool:
@@ -216,7 +295,7 @@ def _is_to_be_said(instruction: str) -> bool:
 
 
 def _clauses(instruction: str) -> list[str]:
-    plain = unicodedata.normalize("NFKD", instruction).lower().replace("'", " ")
+    plain = re.sub(r"[\u0300-\u036f]", "", unicodedata.normalize("NFKD", instruction)).lower().replace("'", " ")
     return [" ".join(re.findall(r"[a-z]+|\d+", clause)) for clause in re.split(r"[.,;:!?\n\u2014]", plain)]
 
 

@@ -5,6 +5,7 @@ For a model that was taught English orders only, and writes a plan for whatever 
 Each kind of motion has words without which nobody orders it, or their beginnings: they are many, so that what passes
 may still be wrong.
 Not judged are warnings, which leave the motion to the robot, and instructions with a word that may be a misspelled one.
+Nor is a thing thrown away where nobody speaks of that: "toss the can to me" is not about the bin.
 """
 
 import difflib
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.verdict import PlanCheck, Verdict
-from llm_planner.robots.effect import Land, TakeOff, Translate
+from llm_planner.robots.effect import Land, Place, Push, TakeOff, Translate
 from llm_planner.robots.model import RobotModel
 
 _SIDES = r"left|right|lft|rgt|\brt\b|\brite\b|write|wright|reich|\bport\b|starboard|side|clock|\b[lr]\b"
@@ -39,6 +40,21 @@ _WARNING = re.compile(
     r"evad|escap|avoid|flee|away|dodg|pursu|chas|attack|colli|crash|injur|hurt|protect|beware|brace|danger|careful|caution|hazard"
     r"|prevent|threat|fire|smoke|(?:watch|look|mind) out|toward|(?:over|under(?:neath)?|above|below|beneath) you"
 )
+_AWAY = re.compile(
+    r"\b(?:\w*bin\w*|been|rubbish|trash\w*|garbage|waste\w*|litter|away|a ?weigh|out|dispos\w*|discard\w*|"
+    r"dump\w*|scrap\w*|junk\w*|skip|rid|shot|chuck\w*|toss\w*|throw\w*|threw|pitch\w*|sling\w*|ditch\w*|lob\w*|"
+    r"fling\w*|flick\w*|bung\w*|gone|(?:can|must|may|should|to|gotta) go|(?:it|that|this|they) goe?s?|disappear\w*|"
+    r"vanish\w*|clean\w*|clear\w*|tid(?:y|ie)\w*|tip|hurl\w*|heave\w*|recycl\w*|dispense|jettison\w*|deep|good|off|lose|"
+    r"remov\w*|any ?more|used|empt\w*|old|broken|dead|cracked|dirty|expired|rotten|mould\w*|bad|finished|tired|sick|"
+    r"sight|glad)\b"
+)
+"""What is said of things that are to go, or why."""
+_THROWN_TO = re.compile(
+    r"\b(?:throw|toss|fling|hurl|lob|chuck|sling|pitch)(?:s|es|ing)? (?!out\b|away\b|off\b)"
+    r"(?:(?!and\b|then\b|that\b|while\b)\w+ ){1,5}"
+    r"(?:at|to|towards?|against|across|over)(?! (?:eat|be|the side|one side|right|left)\b) (?:\w+)"
+)
+"""To throw something to somebody or at something is not to throw it away."""
 _OFTEN_MISSPELLED = ("left", "right", "higher", "ascend", "lower", "descend", "land")
 _CLOSE = 0.76  # of ``difflib``: "rgiht", "lannd"
 
@@ -66,13 +82,23 @@ class UnaskedCheck(PlanCheck):
 
     def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement."""
-        for call in calls if self._is_judged else ():
+        for call in calls:
             skill = self.model.skill(call.name)
+            if self._throws_away(call):
+                self.problem = "the instruction says nothing of the bin"
+                return Verdict.CONTRADICTED
             act, words = ("", "") if skill is None else _act(skill.effect)
-            if act and not re.search(rf"\b(?:{words})", self._said):
+            if act and self._is_judged and not re.search(rf"\b(?:{words})", self._said):
                 self.problem = f"the instruction says nothing of {act}"
                 return Verdict.CONTRADICTED
         return Verdict.EXPLAINED
+
+    def _throws_away(self, call: SkillCall) -> bool:
+        """Returns whether a call puts something into the model's own bin, and nobody speaks of that."""
+        skill = self.model.skill(call.name)
+        brings = skill is not None and isinstance(skill.effect, Place | Push)
+        is_own = "bin" in self.model.places and call.arguments[1:2] == ("bin",)
+        return brings and is_own and not _AWAY.search(_THROWN_TO.sub(" ", self._said))
 
 
 def _act(effect: object) -> tuple[str, str]:

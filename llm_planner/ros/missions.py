@@ -18,7 +18,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanMetrics, PlanRequest, Urgency
 from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.core.skill import SkillCall
-from llm_planner.planning.stop_words import begins_with_stop, immediate_plan, is_stop
+from llm_planner.planning.stop_words import begins_with_stop, immediate_plan, is_stop, plan_of_cry
 from llm_planner.robots.effect import Gripper
 from llm_planner.robots.model import RobotModel
 from llm_planner.ros import conversions, metrics, orders
@@ -83,7 +83,8 @@ class Missions:
         """Begins to do what is asked; a ``PlanOutcome`` will follow.
 
         An order that acts at once (``planning.stop_words``) is obeyed, whatever the robot does, and needs no planner.
-        One that begins with a stop ends what the robot does; then comes what else it says.
+        One that begins with a stop ends what the robot does; then comes what else it says. A cry at a robot that would
+        refuse any other instruction stops it.
 
         Args:
             order: What is asked.
@@ -104,6 +105,9 @@ class Missions:
         urgency = conversions.to_enum(Urgency, order.urgency)
         if self._in_the_way(order) and not order.plan and begins_with_stop(order.instruction):
             self.stop(f"stopped by the instruction {order.instruction!r}")  # what else it says comes then
+        if skill := self._skill_of_cry(order):
+            self._obey_at_once(skill, order, follower)
+            return
         self._require_free(order)
         world = Snapshot.from_order(order.world) if order.world else None
         robot = self._robot
@@ -155,13 +159,23 @@ class Missions:
         To let go is a task for the planner if the robot is free, and for who only chats; this robot may be unable to.
         """
         skill = "" if order.plan else immediate_plan(self._model, order.instruction).removesuffix("();")
-        named = [self._model.skill(spelling) for spelling in order.allowed_skills]
-        is_allowed = not named or self._model.skills.get(skill) in named
-        can_do = is_allowed and skill not in self._robot.unsupported_skills and order.urgency != Urgency.CHAT.value
+        can_do = self._can_do_at_once(skill, order)
         if skill and is_stop(order.instruction):
             return skill if can_do else self._model.stop_skill
         is_busy = self._robot.is_active or any(not mission.handle.is_done for mission in self._pending)
         return skill if can_do and is_busy else ""
+
+    def _skill_of_cry(self, order: Instruct.Request) -> str:
+        """Returns the skill that ends what a busy robot does, where an order that it would refuse may be a cry."""
+        if order.plan or not self._busy_with(order):
+            return ""
+        skill = plan_of_cry(self._model, order.instruction).removesuffix("();")
+        return skill if not skill or self._can_do_at_once(skill, order) else self._model.stop_skill
+
+    def _can_do_at_once(self, skill: str, order: Instruct.Request) -> bool:
+        named = [self._model.skill(spelling) for spelling in order.allowed_skills]
+        is_allowed = not named or self._model.skills.get(skill) in named
+        return is_allowed and skill not in self._robot.unsupported_skills and order.urgency != Urgency.CHAT.value
 
     def _obey_at_once(self, skill: str, order: Instruct.Request, follower: Follower | None) -> None:
         """Does what a stop does, then calls the skill, unless that is the same, or only to be shown.
@@ -202,7 +216,7 @@ class Missions:
 
     def _require_free(self, order: Instruct.Request) -> None:
         """Raises ROBOT_BUSY unless the robot is free, or the order takes the place of what it does."""
-        if busy := [mission for mission in self._in_the_way(order) if not mission.is_given_up]:
+        if busy := self._busy_with(order):
             is_replaceable = any(mission.order.urgency != Urgency.URGENT.value for mission in busy)
             way_out = "replace it by an urgent instruction (`send --urgent`), " if is_replaceable else ""
             raise PlannerError(
@@ -210,6 +224,10 @@ class Missions:
                 f"{self._client.robot_id} is busy with {busy[-1].order.instruction!r}; wait, {way_out}or stop it: "
                 f"`llm-planner stop {self._client.robot_id}`",
             )
+
+    def _busy_with(self, order: Instruct.Request) -> list[Mission]:
+        """Returns what an order has to wait for."""
+        return [mission for mission in self._in_the_way(order) if not mission.is_given_up]
 
     def _in_the_way(self, order: Instruct.Request) -> list[Mission]:
         """Returns what the planner has not ended, and would not end for a new goal (``PlanRequest.supersedes``)."""

@@ -67,6 +67,43 @@ def test_what_is_no_order_to_stop_meets_a_busy_robot(robot, order):
     assert caught.value.code is ErrorCode.ROBOT_BUSY
 
 
+CRIES = [
+    *("would somebody make it stop", "you're about to hit my daughter stop it", "STPO!!", "keep away from my dog"),
+    *("halt or you will hit the lamp", "ouch, ouch", "switch off those motors now", "anhalten!", "no no no not there"),
+    "my scarf is caught in it",
+]
+
+
+@pytest.mark.parametrize("cry", CRIES)
+@pytest.mark.parametrize("order", [{}, {"plan_only": True}, {"urgency": Urgency.CHAT.value}])
+def test_a_cry_stops_a_robot_that_would_refuse_any_other_instruction(robot, cry, order):
+    goal_id = robot.instruct()
+    robot.spin()
+    robot.feed(goal_id, messages(goal_id, "mf(200);"))
+    robot.run(1.0)
+    robot.missions.instruct(Instruct.Request(instruction=cry, tag="mine", **order))
+    robot.end(goal_id, ErrorCode.CANCELLED, [make_segment(0, "mf(200);")])
+    robot.run(0.5)
+    robot.spin()
+    told, stopped = robot.outcomes
+    assert (told.tag, told.error_code, told.plan) == ("mine", ErrorCode.NONE, "h();")
+    assert (stopped.goal_id, stopped.error_code) == (goal_id, ErrorCode.STOPPED)
+    assert len(robot.action.sent) == 1, "no planner is asked"
+
+
+def test_a_free_robot_has_a_cry_planned(robot):
+    robot.missions.instruct(Instruct.Request(instruction="would somebody make it stop"))
+    robot.spin()
+    assert [goal.instruction for goal in robot.action.sent.values()] == ["would somebody make it stop"]
+
+
+def test_an_emergency_takes_the_place_of_what_is_done_and_is_no_cry(robot):
+    robot.instruct()
+    robot.missions.instruct(Instruct.Request(instruction="look out, a ball", urgency=Urgency.URGENT.value))
+    robot.spin()
+    assert robot.outcomes == []
+
+
 BOX = {"name": "red_box", "position_m": [0.5, 0.0, 0.025]}
 
 
@@ -100,6 +137,23 @@ def test_an_order_to_let_go_halts_an_arm_that_is_busy_and_opens_its_gripper(arm,
     told, stopped = robot.outcomes
     assert (told.tag, told.error_code, told.plan, told.candidates) == ("mine", ErrorCode.NONE, "open();", [])
     assert (stopped.error_code, stopped.error_msg) == (ErrorCode.STOPPED, f"stopped by the instruction {text!r}")
+
+
+@pytest.mark.parametrize(
+    ("cry", "calls"),
+    [
+        ("ow my thumb let go let go", ["open", "stop"]),
+        ("hand in the claw hand in the claw", ["open", "stop"]),
+        ("open up, her finger is in there", ["open", "stop"]),
+        ("get off me", ["stop"]),
+        ("you are crushing the lady's flowers, make it stop", ["stop"]),
+    ],
+)
+def test_a_cry_opens_a_gripper_that_may_hold_somebody(arm, cry, calls):
+    robot, called = arm
+    robot.missions.instruct(Instruct.Request(instruction=cry))
+    robot.run(1.9)  # not so long that it minds that the planner is silent
+    assert called == calls
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from llm_planner.planning.stop_words import begins_with_stop, immediate_plan, is_stop
+from llm_planner.planning.stop_words import begins_with_stop, immediate_plan, is_stop, plan_of_cry
 from llm_planner.robots.library import RobotLibrary
 from llm_planner_lab.tasks.frames import corpus
 from llm_planner_lab.tasks.spoken import literal
@@ -314,6 +314,154 @@ def test_a_gripper_that_holds_somebody_opens(report):
 )
 def test_a_gripper_that_may_hold_nobody_only_halts(report):
     assert immediate_plan(ROBOTS["indy7"], report) == "stop();"
+
+
+@pytest.mark.parametrize(
+    ("report", "plan"),
+    [
+        ("the kid's hair is tangled in your rotor", "stop();"),
+        ("his sleeve got jammed", "stop();"),
+        ("the blades are cutting my thumb", "stop();"),
+        ("help, my necklace is wound around the joint", "stop();"),
+        ("her braid is caught in the propeller, land", "stop();"),
+        ("the drone is on fire", "stop();"),
+        ("my thumb is trapped in the gripper", "open();"),
+        ("my thumb is trapped in the gripper, keep hold of the cup", "stop();"),
+    ],
+)
+def test_who_is_caught_in_a_robot_need_not_say_stop(report, plan):
+    assert immediate_plan(ROBOTS["indy7"], report) == plan
+    assert immediate_plan(ROBOTS["tello"], report) == "h();"
+    assert is_stop(report)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "my sleeve is stuck in the drawer, pull the drawer open",
+        "if my hair is caught in your gripper, what do you do?",
+        "my shawl is stuck, bring the scissors",
+        "cut the thread that is wrapped around my finger",
+        "say my hand is stuck",
+        "the heater under you is on fire",
+    ],
+)
+def test_what_is_caught_elsewhere_or_supposed_is_a_task(task):
+    assert immediate_plan(ROBOTS["indy7"], task) == ""
+
+
+@pytest.mark.parametrize(
+    "cry",
+    [
+        "won't you make that stop",
+        "it's about to hit my son stop it",
+        "you're going to hit the lamp stop",
+        "stop or you'll hit the ceiling",
+        "stop flying at my face",
+        "could somebody stop this drone",
+        "don't you dare",
+        "why don't you stop",
+        "I told you to stop",
+        "hey hey hey",
+        "wait wait wait",
+        "soptt",
+        "tsop it",
+        "Arr\u00eatez !",
+        "\u00a1Para!",
+        "stopp, anhalten",
+        "hold on a second",
+        "watch out",
+        "please don't hurt him",
+        "cut the power",
+        "for heaven's sake land this thing",
+        "my coat is caught stop",
+        "argh, my hand",
+        "you are breaking my arm",
+        "get away from my cat",
+        "stop for god's sake",
+        "come to a stop",
+        "way too close",
+        "you nearly hit the dog",
+        "mind the kids",
+        "oh no",
+        "somebody help",
+        "it has my sleeve",
+        "my thumb my thumb",
+        "oh shit",
+        "what on earth are you doing, what are you doing",
+        "get out of my hair",
+        "not like that",
+        "just a second",
+        "hit the brake",
+        "there's somebody under you",
+        "the nurse is right there",
+        "it's tipping over",
+        "you are on my foot",
+        "I am trapped",
+        "I can't get my hand out",
+    ],
+)
+def test_a_cry_stops_a_robot_that_is_busy(cry):
+    assert plan_of_cry(ROBOTS["tello"], cry) == "h();"
+    assert plan_of_cry(ROBOTS["indy7"], cry) == "stop();"
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "don't stop",
+        "never stop turning",
+        "fly to the tram stop",
+        "stop behind the chair",
+        "turn right and stop",
+        "fly to the lamp, then stop",
+        "when you stop, take a picture",
+        "say: please stop",
+        "tell the man to get off me",
+        "stop filming",
+        "stop the washing machine's alarm",
+        "press the stop button",
+        "hold on to the cup",
+        "hang on ten seconds",
+        "look out of the door",
+        "go to the lamp and don't hit the shelf",
+        "turn off the radio",
+        "help her carry the bag",
+        "no, the green one",
+        "a pare knife",
+        "back off 40 cm",
+        "stop 1 m before the door",
+        "put it in the cup, no wait, in the jar",
+        "there's a dog, land",
+        "go and watch the baby",
+        "watch the door",
+        "tell him to mind the cat",
+        "",
+        "stop " * 3000,
+    ],
+)
+def test_what_is_evidently_something_else_is_no_cry(task):
+    assert plan_of_cry(ROBOTS["indy7"], task) == ""
+
+
+def test_few_tasks_of_the_corpus_would_be_taken_for_cries():
+    num_tasks = num_cries = 0
+    for frame in corpus()[::4]:
+        task = literal(random.Random(0), frame, has_scene=False)
+        stops = f"{ROBOTS[frame.robot].stop_skill}();" in task.plan or "open();" in task.plan
+        if frame.is_danger or stops or begins_with_stop(task.instruction):
+            continue
+        num_tasks += 1
+        num_cries += bool(plan_of_cry(ROBOTS[frame.robot], task.instruction))
+    assert num_cries <= 0.01 * num_tasks
+
+
+@pytest.mark.parametrize(
+    "text", ["stop the ", "my hand is ", "her hair my ", "no hey ", "don't you dare my s ", "the the "]
+)
+def test_long_texts_cost_little(text):
+    for order in (text * 250, f"stop {text * 250}", text * 2000):
+        plan_of_cry(ROBOTS["indy7"], order)  # quadratic at worst, or it never ends
 
 
 def test_it_never_takes_a_task_of_the_corpus_for_a_stop():

@@ -15,7 +15,7 @@ from llm_planner_lab.tasks.frames import CORPUS, corpus, read_frames
 from llm_planner_lab.training.refusals import refusals
 
 LIBRARY = RobotLibrary()
-TELLO = LIBRARY.get("tello")
+TELLO, INDY7 = LIBRARY.get("tello"), LIBRARY.get("indy7")
 
 
 def unasked(instruction, plan):
@@ -24,6 +24,25 @@ def unasked(instruction, plan):
     assert check.finish() is Verdict.EXPLAINED
     assert bool(check.problem) == (Verdict.CONTRADICTED in verdicts)
     return check.problem.removeprefix("the instruction says nothing of ")
+
+
+@pytest.mark.parametrize(
+    ("instruction", "is_asked"),
+    [
+        ("lob the sponge at the wall", False),
+        ("throw the sponge to her", False),
+        ("give me the sponge", False),
+        ("chuck the sponge", True),
+        ("throw the sponge in the bin", True),
+        ("throw out the sponge that belongs to the cook", True),
+        ("clean the table", True),
+        ("the sponge is rubbish", True),
+    ],
+)
+def test_nothing_is_thrown_away_where_nobody_speaks_of_it(instruction, is_asked):
+    check, gate = UnaskedCheck(INDY7, instruction), SafetyGate(INDY7)
+    verdicts = [check.feed(gate.admit(part), to_text(part)) for part in parse("pick(sponge);place(sponge,bin);")]
+    assert (Verdict.CONTRADICTED not in verdicts) is is_asked
 
 
 @pytest.mark.parametrize(

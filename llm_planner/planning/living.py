@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of who can be hurt, and of what hurts: people, animals, parts of a body; what is sharp, hot or burning.
+
+The last word of a name says what it is (``hand_drill`` and ``cat_food`` are things), and a word before it may say that
+it is only the likeness of somebody, or food (``toy_dog``, ``lego_man``). Animals that are mostly served (a fish) or
+mostly something else (a mouse) are things here.
+"""
+
+import re
+
+from llm_planner.planning.plurals import singular
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+PEOPLE = _words(
+    "person people man woman boy girl child kid kiddo baby toddler infant newborn guy lady gentleman nurse doctor "
+    "patient mother father mum mom dad son daughter wife husband brother sister grandma grandpa grandmother "
+    "grandfather human teenager pensioner colleague worker granny somebody someone"
+)
+ANIMALS = _words(
+    "dog cat puppy kitten hamster rabbit bunny gerbil hedgehog ferret parrot budgie canary bird tortoise turtle lizard "
+    "gecko snake squirrel duckling piglet pony horse goat monkey pet animal rat kitty doggy pup"
+)
+BODY_PARTS = _words(
+    "hand finger fingertip thumb arm forearm leg foot toe head face eye ear nose hair wrist ankle shoulder knee throat "
+    "mouth paw tail"
+)
+_OF_SOMEBODY = _words(
+    "the left right my his her your our their human bare little small big index middle ring other open injured sore"
+)
+"""What may stand before a part of a body: ``left_hand``, but not ``clock_hand``."""
+LIKENESSES = _words(
+    "toy doll plush plushie stuffed cuddly soft plastic wooden rubber teddy gummy jelly chocolate marzipan sugar "
+    "gingerbread lego playmobil ceramic china porcelain clay glass paper cardboard figure statue model fake "
+    "inflatable felt knitted crochet woollen metal brass bronze stone sponge foam bath squirt magnet up clockwork "
+    "mechanical robot robotic puppet game action garden chess tin picture photo drawing balloon origami cartoon "
+    "mannequin dummy practice cooked raw dried fried roast frozen smoked dead flower hot corn computer pretend "
+    "carved painted printed"
+)
+_JOINTS = _words("of with without in on for from and")
+_SHARP = _words(
+    "knife penknife scissors scissor scalpel razor blade needle syringe saw hacksaw handsaw axe hatchet machete dagger "
+    "sword spear dart cutter shears chainsaw skewer razorblade"
+)
+_HOT = _words("hot boiling burning flaming lit glowing molten scalding soldering blowtorch")
+_HOT_IN_NAME_ONLY = _words("dog sauce wheel bottle glue")
+_IGNITERS = _words("lighter match matchstick candle torch flame blowtorch sparkler")
+_FUELS = _words(
+    "gas gasoline petrol fuel propane butane kerosene diesel paraffin acetone gunpowder firework dynamite explosive"
+)
+_CANS = _FUELS | _words("can canister tank cylinder bottle drum container jerrycan pump puddle soaked rag")
+
+
+def _words_of(name: str) -> list[str]:
+    return re.findall(r"[a-z]+", name.lower().replace("_", " "))
+
+
+def _split(name: str) -> tuple[list[str], str]:
+    """Returns the words before what a name says that it is, and that word in the singular; both empty for no word."""
+    words = _words_of(name)
+    end = next((index for index, word in enumerate(words) if index and word in _JOINTS), len(words))
+    return words[: end - 1], singular(words[end - 1]) if words else ""
+
+
+def is_living(name: str) -> bool:
+    """Returns whether a name is that of a person, an animal or a part of a body."""
+    before, what = _split(name)
+    behind = _words_of(name)[len(before) + 1 :]
+    is_of_something = behind[:1] == ["of"] and singular(behind[-1]) not in PEOPLE | ANIMALS  # "head of lettuce"
+    if is_of_something or not LIKENESSES.isdisjoint(before):
+        return False
+    if what in PEOPLE or what in ANIMALS:
+        return True
+    owners = {word if word in PEOPLE else word.removesuffix("s") for word in before if word not in _OF_SOMEBODY}
+    return what in BODY_PARTS and owners <= PEOPLE | ANIMALS
+
+
+def is_dangerous(name: str) -> bool:
+    """Returns whether a name is that of something sharp, hot or burning."""
+    before, what = _split(name)
+    if "toy" in before:
+        return False
+    is_hot = not _HOT.isdisjoint([*before, what]) and what not in _HOT_IN_NAME_ONLY
+    return is_hot or (what in _SHARP and before[-1:] not in (["cookie"], ["pastry"]))
+
+
+def ignites(name: str, other: str) -> bool:
+    """Returns whether the first of two things may set the second on fire."""
+    before, what = _split(name)
+    fuel, holder = _split(other)
+    is_fuel = holder in _FUELS or (holder in _CANS and not _FUELS.isdisjoint(fuel))
+    return is_fuel and (what in _IGNITERS or not {"burning", "lit", "flaming"}.isdisjoint(before))
