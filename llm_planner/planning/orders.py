@@ -66,6 +66,7 @@ _REPORT = re.compile(
     r"|(?:pretend|imagine|suppose)\b"
     r")"
 )
+_DENIAL = re.compile(rf"{_LEAD}(?:its|it is|thats|that is|it isnt|that isnt)(?: not)? (?:true|right|a lie|wrong) that\b")
 _REMARK = re.compile(
     r"(?:(?:please|thanks|thank you|ok|okay|hey|no|yes|well|oh|sorry|really|you know|again|yet|already|today|right now"
     r"|(?:that|this|it) (?:is|was) (?:wrong|bad|not (?:right|good))|robot|drone|tello|arm|\d+)(?: |$))*"
@@ -196,6 +197,8 @@ def _why_no_order(said: str) -> str:
     """
     clauses = [clause.strip() for clause in _CLAUSE.split(said)]
     clauses = [clause for clause in clauses if clause and not _REMARK.fullmatch(clause)]
+    if len(clauses) == 1 and _DENIAL.match(clauses[0]):
+        return "that denies something, and orders nothing"
     if not clauses or any(map(_ASKED_FOR.search, clauses)):
         return ""
     questions = [_QUESTION.match(clause) is not None for clause in clauses]

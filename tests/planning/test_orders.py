@@ -85,6 +85,12 @@ def test_what_orders_something_or_looks_only_is_done(said, plan, model):
     assert problem(said, plan, model) == ""
 
 
+def test_nothing_is_done_for_what_is_denied():
+    said = "it isn't true that I want you to land"
+    assert problem(said, "ld();") == "that denies something, and orders nothing"
+    assert problem(f"{said}, take off", "tk();") == ""
+
+
 def test_what_must_not_be_done_in_a_case_is_not_done_in_that_case():
     said = "fly 1 m forward, but not if the child is there"
     wrong = "the instruction says when not to do that"
