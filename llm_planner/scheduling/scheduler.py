@@ -230,6 +230,11 @@ class Scheduler:
 
     # --- What came of it
 
+    def ran(self, scheduled: SchedulerOutput) -> list[Generation]:
+        """Returns the generations of a step that was executed; one that has ended comes before a new one of its id."""
+        find, released = self._places.find, self._places.released
+        return [g for r in scheduled.num_scheduled_tokens if (g := released.get(r) or find(r))]
+
     def update(self, scheduled: SchedulerOutput, output: StepOutput, segments: Mapping[str, int], now_s: float) -> None:
         """Books the outcome of a step, and suspends generations whose robot is busy.
 
@@ -240,7 +245,7 @@ class Scheduler:
             now_s: When the step ended.
         """
         find, released = self._places.find, self._places.released
-        ran = [g for r in scheduled.num_scheduled_tokens if (g := find(r) or released.get(r))]
+        ran = self.ran(scheduled)
         self._learn(scheduled, output, ran)
         for generation in ran:
             request_id = generation.request_id

@@ -255,7 +255,9 @@ class PlannerLoop:
     def _take(self, scheduled: SchedulerOutput, output: StepOutput, now_s: float) -> list[Event]:
         """Hands tokens to their sessions, segments to their robots, and all of it to the scheduler."""
         self._meter.count(scheduled, output)
-        ran = [goal for r in scheduled.num_scheduled_tokens if (goal := self._goals.get(r)) is not None]
+        generations = {g.request_id: g for g in self._scheduler.ran(scheduled)}
+        ran = [goal for r in generations if (goal := self._goals.get(r)) is not None]
+        ran = [g for g in ran if g.generation is generations[g.request.request_id]]  # not one that came with an old id
         late = [g for g in ran if g.request.time_budget_s is not None and self._deadlines.is_too_late(g, now_s)]
         ran = [goal for goal in ran if not goal.is_plan_complete and goal not in late]  # not one closed meanwhile
         output = output.limited({g.request.request_id: g.generation.num_tokens_left for g in ran})
