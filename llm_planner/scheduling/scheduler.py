@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler: schedule(now_s) -> SchedulerOutput, executed by a backend, then update(...)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from llm_planner.core.config import SchedulerConfig
@@ -209,17 +209,22 @@ class Scheduler:
         needed = len(self._places.running) + share * sum(self.ledger.blocks_for(g.peak_kv_len) for g in ready)
         return needed > self.ledger.available_blocks
 
-    def shed(self, now_s: float) -> list[str]:
+    def shed(self, now_s: float, is_promised: Callable[[str], bool] = lambda _: False) -> list[str]:
         """Returns, and counts, what is refused to shed load: the caller ends it before the next decision.
 
         These are the generations that have not started and whose time utility has reached zero. Utility never rises, so
         serving them can only cost what others would gain: without abandonment no order bounds the loss of an overload.
-        One that has a reserved slot is not refused.
+        One that has a reserved slot is not refused, nor one that was promised to be in time.
+
+        Args:
+            now_s: The time.
+            is_promised: Whether a goal has a time budget that is to be kept, by its id.
         """
         if not self.config.sheds_load:
             return []
         waiting = (g for g in self._places.ready.values() if not (g.has_started or g.request_id in self.reservations))
-        worthless = [g.request_id for g in waiting if g.request.time_utility(now_s - g.arrival_s) <= 0]
+        late = [g.request_id for g in waiting if g.request.time_utility(now_s - g.arrival_s) <= 0]
+        worthless = [request_id for request_id in late if not is_promised(request_id)]
         self.num_shed += len(worthless)
         return worthless
 

@@ -239,7 +239,7 @@ class PlannerLoop:
         events: list[Event] = []
         if self._scheduled is None:  # before the deadlines: what could never be kept is refused, not missed
             events += [self._end(goal, error.code, error.message) for goal, error in self._budgets.keep(now_s)]
-            events += [self._shed(self._goals[r], now_s) for r in self._scheduler.shed(now_s)]
+            events += [self._shed(self._goals[r], now_s) for r in self._scheduler.shed(now_s, self._budgets.keeps)]
         for goal in self._deadlines.take_due(self._goals, now_s):
             if self._deadlines.is_overrun(goal, now_s):
                 events += self._alone(self._overrun, goal, now_s)
