@@ -158,6 +158,10 @@ class Scheduler:
         if queued is not None:
             self._places.ready.add(queued)
 
+    def rank_again(self, generation: Generation) -> None:
+        """Gives a generation its place in line again: what it is ranked by has changed."""
+        self._places.ready.place_again(generation)
+
     def robot_reported(self, request_id: str, now_s: float) -> None:
         """Estimates again, after a report, when a robot is idle: when its generation resumes, how the others rank."""
         if (suspended := self._places.suspended.get(request_id)) is not None:

@@ -100,6 +100,7 @@ class Budgets:
         self._known_worst_s.clear()
         if not goal.take_predicted_length() and self._hangs_on_length(kept, now_s):
             goal.take_predicted_length(waits=True)
+        self._scheduler.rank_again(goal.generation)
 
     def _hangs_on_length(self, kept: KeptBudget, now_s: float) -> bool:
         """Returns whether it may be refused, or its plan harmed, by what is known of its length so far."""

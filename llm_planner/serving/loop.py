@@ -235,7 +235,7 @@ class PlannerLoop:
 
     def _keep_time(self, now_s: float) -> list[Event]:
         """Notes predicted lengths, and ends, or closes, the goals that are due."""
-        self._unpredicted = [goal for goal in self._unpredicted if not goal.take_predicted_length()]
+        self._take_predicted_lengths()
         events: list[Event] = []
         if self._scheduled is None:  # before the deadlines: what could never be kept is refused, not missed
             events += [self._end(goal, error.code, error.message) for goal, error in self._budgets.keep(now_s)]
@@ -246,6 +246,13 @@ class PlannerLoop:
             else:
                 events.append(self._end(goal, ErrorCode.ROBOT_SILENT, "the robot did not report its segment in time"))
         return events
+
+    def _take_predicted_lengths(self) -> None:
+        """Notes the lengths that are predicted by now; by these, policies that look ahead rank."""
+        predicted = [goal for goal in self._unpredicted if goal.take_predicted_length()]
+        self._unpredicted = [goal for goal in self._unpredicted if goal not in predicted]
+        for goal in predicted:
+            self._scheduler.rank_again(goal.generation)
 
     def _end_unschedulable(self) -> list[Event]:
         message = "the plan outgrew the KV cache; give the engine more KV blocks"
