@@ -18,7 +18,7 @@ from llm_planner.core.step import SchedulerOutput
 from llm_planner.scheduling.generation import Generation
 from llm_planner.scheduling.policies.interface import GenerationView
 from llm_planner.scheduling.policies.pricing import SUB_QUEUE_TOKENS
-from llm_planner.scheduling.step_model import DEFAULT_FREE_TOKENS, DEFAULT_STEP_S, StepModel
+from llm_planner.scheduling.step_model import DEFAULT_FREE_TOKENS, DEFAULT_STEP_S, MOST_OFF, StepModel
 
 ENOUGH_STEPS = 8
 """Decode steps after which a learned time is believed."""
@@ -197,7 +197,8 @@ class SmoothedBound:
 class _StepBound:
     """An upper estimate of a step: the longest decode step of late, and the dearest prompt token on top of it.
 
-    A maximum that is slowly forgotten, where ``StepModel`` is a mean: a mean is exceeded by every other step.
+    A maximum that is slowly forgotten, where ``StepModel`` is a mean: a mean is exceeded by every other step. Only
+    further steps make it forget, so none raises it to more than ``MOST_OFF`` times as much.
     """
 
     def __init__(self) -> None:
@@ -209,15 +210,19 @@ class _StepBound:
             self._decode_s = _forgetful_maximum(self._decode_s, duration_s)
         elif self._decode_s is not None:
             per_token_s = max(0.0, duration_s - self._decode_s) / num_prompt_tokens
-            self._per_token_s = _forgetful_maximum(self._per_token_s, per_token_s)
+            self._per_token_s = _forgetful_maximum(self._per_token_s, per_token_s, self._usual_per_token_s)
 
     @property
     def decode_s(self) -> float:
         return DEFAULT_STEP_S if self._decode_s is None else self._decode_s
 
     def bound_s(self, num_prompt_tokens: int) -> float:
-        per_token_s = self.decode_s / DEFAULT_FREE_TOKENS if self._per_token_s is None else self._per_token_s
+        per_token_s = self._usual_per_token_s if self._per_token_s is None else self._per_token_s
         return self.decode_s + per_token_s * num_prompt_tokens
+
+    @property
+    def _usual_per_token_s(self) -> float:
+        return self.decode_s / DEFAULT_FREE_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,5 +296,12 @@ def _num_prompt_tokens(num_tokens: Iterable[int]) -> int:
     return sum(n for n in num_tokens if n > MOST_DECODED_TOKENS)
 
 
-def _forgetful_maximum(maximum: float | None, value: float) -> float:
-    return value if maximum is None else max(value, maximum + FORGETTING * (value - maximum))
+def _forgetful_maximum(maximum: float | None, value: float, least: float = 0.0) -> float:
+    """Returns a maximum with one more value.
+
+    One value raises it to ``MOST_OFF`` times as much at most, or as ``least`` if that is more: a hiccup is no bound.
+    """
+    if maximum is None:
+        return value
+    value = min(value, MOST_OFF * max(maximum, least))
+    return max(value, maximum + FORGETTING * (value - maximum))
