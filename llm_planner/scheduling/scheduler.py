@@ -256,6 +256,7 @@ class Scheduler:
         find, released = self._places.find, self._places.released
         ran = self.ran(scheduled)
         self._learn(scheduled, output, ran)
+        self.times.pass_time(now_s, ran_step=True)
         for generation in ran:
             request_id = generation.request_id
             generation.take(scheduled.num_scheduled_tokens[request_id], output)

@@ -65,6 +65,7 @@ class StepTimes:
         if engine is not None:  # what is known before the first step
             self.model.observe(engine.expected.decode_line(1).q_s, 0, 1)
         self._bound = _StepBound()
+        self._told_at_s: float | None = None  # when a step, or the time without one, was last told of
         self._kinds: dict[_Kind, SmoothedBound] = {}
 
     # --- What is learned
@@ -102,6 +103,12 @@ class StepTimes:
             computing_s = self.model.step_s(num_prompt_tokens, len(chunks), num_prompts)
             self.model.observe_move(num_moved_tokens, duration_s - computing_s)
         self.model.observe(cycle_s, num_prompt_tokens, len(chunks), num_prompts)
+
+    def pass_time(self, now_s: float, *, ran_step: bool) -> None:
+        """Notes what has been until now, since it was last told: a step, or nothing."""
+        if self._told_at_s is not None and not ran_step:
+            self.engine.rest(max(0.0, now_s - self._told_at_s))
+        self._told_at_s = now_s
 
     def observe_segment(self, generation: GenerationView, num_steps: int) -> None:
         """Learns from a segment of ``num_steps`` that ``generation`` completed as its ``num_segments``-th."""
@@ -284,6 +291,9 @@ class _LearnedTimes:
             return
         off = abs(duration_s / expected_s - 1.0)
         self._deviation += (min(1.0, off) - self._deviation) / 16
+
+    def rest(self, idle_s: float) -> None:
+        """Forgets nothing: there is no profile to return to."""
 
 
 def _kind(generation: GenerationView) -> _Kind:

@@ -129,6 +129,7 @@ class Budgets:
         """Decides where there is something to decide; returns the goals that end now, with the reason."""
         refused: list[tuple[Goal, PlannerError]] = []
         self._known_worst_s.clear()
+        self._scheduler.times.pass_time(now_s, ran_step=False)
         had_slot = set(self._scheduler.reservations.live)
         for kept in self._in_question(now_s) if self._kept else ():
             before, error = kept.decision, self._try_to_decide(kept, now_s)

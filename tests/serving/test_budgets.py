@@ -10,7 +10,7 @@ from llm_planner.core.request import BudgetScope, OverrunStrategy, Urgency
 from llm_planner.scheduling.budget import Lengths
 from llm_planner.serving.events import SegmentReady
 from llm_planner.serving.expected_lengths import ExpectedLengths
-from tests.serving.budget_run import LONG, PLAN, WHOLE, Run
+from tests.serving.budget_run import LONG, PLAN, WHOLE, Chunk, Run
 
 
 def test_a_budget_that_is_easily_kept_takes_no_measure():
@@ -346,6 +346,21 @@ def test_a_budget_that_is_over_before_the_first_decision_is_refused_and_not_miss
     run.now_s += 0.02  # a step was running
     run.go()
     assert run.result().error_code is ErrorCode.BUDGET_INFEASIBLE
+
+
+def test_an_engine_that_was_slow_is_not_taken_for_slow_for_ever():
+    """Nothing but tight budgets comes afterwards, so that no step runs while they are refused."""
+    run = Run(can_evict=False)
+    run.loop._budgets.lengths = Oracle()
+    for _ in range(100):
+        for chunks in ([(1, 500)], [(300, 32)]):
+            slow_s = 4.0 * run.backend.profile.step_s(Chunk(*chunk) for chunk in chunks)
+            run.loop._scheduler.times.engine.observe(chunks, slow_s)
+    for number in range(10):
+        run.now_s += 60.0
+        run.submit(f"r{number}", time_budget_s=0.08, overrun=OverrunStrategy.KILL).go()
+    assert run.result("r0").error_code is ErrorCode.BUDGET_INFEASIBLE
+    assert run.result("r9").error_code is ErrorCode.NONE
 
 
 def test_a_goal_whose_first_segment_is_out_continues_alongside_the_next_one():
