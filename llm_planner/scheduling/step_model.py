@@ -16,9 +16,7 @@ PRIOR = 0.1  # steps that the last fit counts as: it stands where the steps sinc
 TOKENS = 100.0  # unit of prompt tokens in the fit: about one prompt behind a shared prefix
 LEAST_TOKENS = 16  # a prompt always gets on
 SEVERAL = 8.0  # steps after which a model tells what is a hiccup
-MOST_OFF = (
-    4.0  # a step teaches no more than one that took so many times as long as expected: a hiccup is no slow engine
-)
+MOST_OFF = 4.0  # a step teaches no more than one that took so many times as long as expected
 
 
 class StepModel:

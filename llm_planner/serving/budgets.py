@@ -84,7 +84,8 @@ class Budgets:
         way_s = 2.0 * config.network_latency_s
         self._solver = BudgetSolver(k=config.pessimism, max_eviction_ratio=config.max_eviction_ratio, way_s=way_s)
         self._kept: dict[str, KeptBudget] = {}
-        self._known_worst_s: dict[tuple[str, bool], float] = {}  # until something changes that they depend on
+        self._newcomer: KeptBudget | None = None  # that is being decided about for the first time
+        self._known_worst_s: dict[tuple[str, bool, int], float] = {}  # until something changes that they depend on
         self.lengths = ExpectedLengths()
         self.on_admitted: Callable[[str], None] = lambda _: None
 
@@ -121,9 +122,10 @@ class Budgets:
         return request_id in self._kept
 
     def close(self, request_id: str) -> None:
-        """Forgets a goal."""
-        self._kept.pop(request_id, None)
-        self._known_worst_s.clear()
+        """Forgets a goal; one that was never decided about is in nobody's worst case."""
+        kept = self._kept.pop(request_id, None)
+        if kept is not None and kept.decision is not None:
+            self._known_worst_s.clear()
 
     def keep(self, now_s: float) -> list[tuple[Goal, PlannerError]]:
         """Decides where there is something to decide; returns the goals that end now, with the reason."""
@@ -184,12 +186,15 @@ class Budgets:
         )
 
     def _in_question(self, now_s: float) -> list[KeptBudget]:
-        """Returns the goals to decide about: new ones, those with reserved slots, and the tightest of the others."""
+        """Returns the goals to decide about: those with reserved slots, the tightest of the others, and new ones.
+
+        The tightest of the new ones come first: what these find taken is lost to them, and others may wait.
+        """
         for request_id, kept in list(self._kept.items()):
             if kept.goal.budget_ends_at_s is None or kept.is_overrun(now_s):
                 self._scheduler.reserve(request_id, None)
                 del self._kept[request_id]
-        new = [k for k in self._kept.values() if k.decision is None]
+        new = sorted((k for k in self._kept.values() if k.decision is None), key=lambda k: k.left_s(now_s))
         reserved = [k for r, k in self._kept.items() if k.decision and r in self._scheduler.reservations]
         waiting = (k for r, k in self._kept.items() if k.decision and r not in self._scheduler.reservations)
         return [*reserved, *heapq.nsmallest(RECHECKED, waiting, key=lambda k: k.left_s(now_s) - k.worst_s), *new]
@@ -211,6 +216,7 @@ class Budgets:
         return math.ceil(decision.num_tokens * self.lengths.tokens_per_step(goal))
 
     def _solve(self, kept: KeptBudget, now_s: float) -> Decision:
+        self._newcomer = kept if kept.decision is None else None
         times, solver = self._scheduler.times, self._solver
         if not times.engine.is_known:  # too early to judge, and no reason to refuse: it gets a slot
             most = self._scheduler.config.max_num_seqs - 1
@@ -240,7 +246,9 @@ class Budgets:
 
     def _pull(self, kept: KeptBudget, decision: Decision) -> None:
         goal, generation = kept.goal, kept.goal.generation
-        if _counts_on(kept.decision) != _counts_on(decision):
+        if kept.decision is None:  # from now on it is in the worst case of all
+            self._known_worst_s.clear()
+        elif _counts_on(kept.decision) != _counts_on(decision):
             self._forget_worst(kept)
         kept.decision = decision
         kept.measures |= set(decision.measures)
@@ -351,24 +359,29 @@ class Budgets:
         """Returns how long another goal still takes at the worst, in the slot that is, or would be, reserved for it.
 
         Every decision asks it of all goals that hold one, so it is remembered while nothing that it depends on changes.
+        Of a goal that is being decided about for the first time this is the length of its cache; of further ones that
+        are still to be decided about nothing is, so many that come at once do not make each decision longer.
 
         Args:
             kept: The goal.
             others_yield: Whether it runs with no more than the other goals with budgets, and one that comes.
         """
-        key = (kept.goal.request.request_id, others_yield)
+        newcomer = self._newcomer
+        newcomer_kv_len = 0 if newcomer is None or newcomer is kept else _kv_len(newcomer.goal.generation)
+        key = (kept.goal.request.request_id, others_yield, newcomer_kv_len)
         if key not in self._known_worst_s:
             self._known_worst_s[key] = self._find_worst_s(kept, others_yield=others_yield)
         return self._known_worst_s[key]
 
     def _forget_worst(self, kept: KeptBudget) -> None:
-        for others_yield in (False, True):
-            self._known_worst_s.pop((kept.goal.request.request_id, others_yield), None)
+        for key in [key for key in self._known_worst_s if key[0] == kept.goal.request.request_id]:
+            del self._known_worst_s[key]
 
     def _find_worst_s(self, kept: KeptBudget, *, others_yield: bool) -> float:
         scheduler, own_id, decision = self._scheduler, kept.goal.request.request_id, kept.decision
         task, live = self._task(kept), scheduler.reservations.live
-        budgeted = {k.goal.generation for r, k in self._kept.items() if r != own_id}
+        counted = (k for k in self._kept.values() if k.decision is not None or k is self._newcomer)
+        budgeted = {k.goal.generation for k in counted if k is not kept}
         reserved = {g for g in budgeted if g.request_id in live}
         known = budgeted.union(scheduler.running)
         most = min(len(budgeted), scheduler.config.max_num_seqs - 1)  # that wait as it does may run along then

@@ -256,6 +256,34 @@ def test_worst_cases_are_found_once_before_a_step_in_which_nothing_changes(monke
     assert len(found) == 2 * num_budgets  # whether others yield, and whether not
 
 
+def test_many_that_come_at_once_do_not_make_each_decision_longer(monkeypatch):
+    run, found = Run(max_num_seqs=4), []
+    for number in range(4):
+        run.submit(f"held{number}", "long", time_budget_s=0.6, **WHOLE)
+    run.go(3)
+    find = run.loop._budgets._find_worst_s
+    monkeypatch.setattr(run.loop._budgets, "_find_worst_s", lambda *a, **k: found.append(a) or find(*a, **k))
+    nums = []
+    for num_goals in (10, 40):
+        for number in range(num_goals):
+            run.submit(
+                f"r{num_goals}_{number}", "long" + " see" * 2000, time_budget_s=0.1, overrun=OverrunStrategy.KILL
+            )
+        found.clear()
+        run.loop._budgets.keep(run.now_s)
+        nums.append(len(found))
+    assert nums[1] == nums[0]
+
+
+def test_of_those_that_come_together_the_tightest_is_decided_about_first():
+    run, admitted = Run(), []
+    run.loop.tell_admissions(admitted.append)
+    for number, budget_s in enumerate((9.0, 3.0, 1.0, 6.0)):
+        run.submit(f"r{number}", time_budget_s=budget_s)
+    run.step()
+    assert admitted == ["r2", "r1", "r3", "r0"]
+
+
 arrivals = st.lists(
     st.tuples(
         st.floats(0.0, 0.5),
