@@ -172,10 +172,14 @@ class Scheduler:
 
     # --- One step
 
-    def schedule(self, now_s: float) -> SchedulerOutput:
-        """Returns the next step; empty if nothing can run before ``next_wakeup_s``."""
+    def wake(self, now_s: float) -> None:
+        """Makes the suspended generations ready whose robots will soon wait: they may run in the next step."""
         for generation in self._places.suspended.take_due(now_s):
             self._places.ready.add(generation)
+
+    def schedule(self, now_s: float) -> SchedulerOutput:
+        """Returns the next step; empty if nothing can run before ``next_wakeup_s``."""
+        self.wake(now_s)
         for request_id in self._places.released:
             self.ledger.close(request_id)
         self._price.note(now_s, was_busy=self._had_work)

@@ -132,6 +132,7 @@ class Budgets:
         refused: list[tuple[Goal, PlannerError]] = []
         self._known_worst_s.clear()
         self._scheduler.times.pass_time(now_s, ran_step=False)
+        self._scheduler.wake(now_s)  # those that resume in this very step are in it, too
         had_slot = set(self._scheduler.reservations.live)
         for kept in self._in_question(now_s) if self._kept else ():
             before, error = kept.decision, self._try_to_decide(kept, now_s)

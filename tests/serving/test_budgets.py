@@ -256,6 +256,17 @@ def test_worst_cases_are_found_once_before_a_step_in_which_nothing_changes(monke
     assert len(found) == 2 * num_budgets  # whether others yield, and whether not
 
 
+def test_a_goal_that_resumes_in_this_very_step_is_counted_in_the_decision():
+    run = Run(policy="edf_segment", max_num_seqs=1)
+    run.submit("other").go(until_s=0.5)
+    (other,) = run.loop._scheduler.generations
+    assert run.loop._scheduler.num_suspended == 1
+    run.now_s = other.resume_at_s
+    run.submit(time_budget_s=0.5).step()
+    assert run.loop._scheduler.num_suspended == 0
+    assert "reserved_slot" in run.loop._goals["r1"].measures
+
+
 def test_many_that_come_at_once_do_not_make_each_decision_longer(monkeypatch):
     run, found = Run(max_num_seqs=4), []
     for number in range(4):
