@@ -4,8 +4,9 @@
 import bisect
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.execution_time import CoBatch, ExecutionTime
@@ -27,6 +28,26 @@ LEAST_SAVED_SHARE = 0.05
 is known are off by about as much (docs/benchmarks/timebill.md)."""
 
 
+class Prompt(NamedTuple):
+    """What is still to be computed of a prompt.
+
+    Attributes:
+        num_tokens: So many tokens, >= 1.
+        kv_len: Behind so many that are in its cache, shared prefix included.
+    """
+
+    num_tokens: int
+    kv_len: int
+
+
+def prompts_s(prompts: Iterable[Prompt], chunk_tokens: int, time: ExecutionTime) -> float:
+    """Returns the seconds until prompts are computed: one after the other, though some may share a step.
+
+    Each behind its own cache: all tokens of one prompt would have to look at each other, and none at what is cached.
+    """
+    return sum(time.prefill_s(prompt.num_tokens, prompt.kv_len, chunk_tokens) for prompt in prompts)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """What else the engine has to do.
@@ -35,9 +56,9 @@ class Load:
         has_free_slot: Whether it may run without preempting another request.
         kv_lens: Caches of the others that decode along if nothing is done, without those that hold a reserved slot.
         returning_kv_lens: Caches of further ones that may come to decode along: they are suspended, or wait for a slot.
-        num_prompt_tokens: Their prompt tokens that are computed first if nothing is done.
+        prompts: Of their prompts that are computed first if nothing is done, what is still to be computed.
         reserved_kv_lens: Caches of those that hold a reserved slot: they never yield.
-        reserved_prompt_tokens: Tokens of their prompts that are still to be computed, before or along with its own.
+        reserved_prompts: Of their prompts, what is still to be computed, before or along with its own.
         reserved_s: Seconds until these are done, at the worst; no one else's prompt is computed before.
         max_co_batched: Most others that may decode along with one more reserved slot: what the batch can hold, and what
             the existing reservations allow; negative if there is no place for it.
@@ -51,9 +72,9 @@ class Load:
     has_free_slot: bool = True
     kv_lens: tuple[int, ...] = ()
     returning_kv_lens: tuple[int, ...] = ()
-    num_prompt_tokens: int = 0
+    prompts: tuple[Prompt, ...] = ()
     reserved_kv_lens: tuple[int, ...] = ()
-    reserved_prompt_tokens: int = 0
+    reserved_prompts: tuple[Prompt, ...] = ()
     reserved_s: float = 0.0
     max_co_batched: int = 15
     reserved_slack_s: float = math.inf
@@ -144,9 +165,7 @@ class BudgetSolver:
         """Returns the decision to do nothing: it waits its turn."""
         if not load.has_free_slot:
             return None
-        wait_s = load.reserved_s
-        if load.num_prompt_tokens:
-            wait_s += time.prefill_s(load.num_prompt_tokens, 0, load.chunk_tokens)
+        wait_s = load.reserved_s + prompts_s(load.prompts, load.chunk_tokens, time)
         kv_lens = (*load.kv_lens, *load.reserved_kv_lens)  # a goal whose first segment is out goes on decoding
         co_batch = CoBatch(len(kv_lens), sum(kv_lens))
         setup = Setup(wait_s=wait_s, chunk_tokens=load.chunk_tokens, co_batch=co_batch)
@@ -292,9 +311,7 @@ def _reserved_setup(load: Load, num_others: int, time: ExecutionTime) -> Setup:
     longest = heapq.nlargest(num_others, (*load.kv_lens, *load.returning_kv_lens))
     kv_tokens = sum(load.reserved_kv_lens) + sum(longest)
     co_batch = CoBatch(len(load.reserved_kv_lens) + num_others, kv_tokens)
-    wait_s = 0.0
-    if load.reserved_prompt_tokens:
-        wait_s = time.prefill_s(load.reserved_prompt_tokens, 0, load.reserved_chunk_tokens)
+    wait_s = prompts_s(load.reserved_prompts, load.reserved_chunk_tokens, time)
     return Setup(wait_s=wait_s, chunk_tokens=load.reserved_chunk_tokens, co_batch=co_batch)
 
 

@@ -13,7 +13,7 @@ from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.request import BudgetScope, OverrunStrategy
 from llm_planner.core.shortening import droppable_tokens
 from llm_planner.scheduling.budget import Lengths, Measure, Setup, Task, execution_s
-from llm_planner.scheduling.budget_solver import BudgetSolver, Decision, Load
+from llm_planner.scheduling.budget_solver import BudgetSolver, Decision, Load, Prompt, prompts_s
 from llm_planner.scheduling.eviction import decide_eviction
 from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.scheduler import Scheduler
@@ -314,9 +314,9 @@ class Budgets:
             has_free_slot=has_free_slot,
             kv_lens=tuple(_kv_len(g) for g in others if g in present),
             returning_kv_lens=tuple(_kv_len(g) for g in others if g not in present and g.is_decoding),
-            num_prompt_tokens=sum(_num_prompt_tokens(g) for g in others if g in present),
+            prompts=_prompts(g for g in others if g in present),
             reserved_kv_lens=tuple(_kv_len(k.goal.generation) for k in reserved),
-            reserved_prompt_tokens=sum(_num_prompt_tokens(k.goal.generation) for k in reserved),
+            reserved_prompts=_prompts(k.goal.generation for k in reserved),
             reserved_s=max(map(self._worst_s, reserved), default=0.0),
             max_co_batched=min([config.max_num_seqs - 1, *limits]),
             reserved_slack_s=min(
@@ -394,14 +394,13 @@ class Budgets:
                 known.update(g for g in scheduler.generations if g.is_decoding)
         known.discard(kept.goal.generation)
         largest = sorted(map(_kv_len, known), reverse=True)[: max(0, most)]
-        wait_tokens = sum(_num_prompt_tokens(g) for g in reserved)
         chunk_tokens, time = scheduler.config.max_num_batched_tokens, scheduler.times.engine.cautious
         removed = 0 if decision is None or task.is_evicted else decision.num_removed_tokens
         num_tokens = replace(task, is_evicted=task.is_evicted or removed > 0).pessimistic_tokens(self._solver.k)
         if decision is not None and decision.max_tokens is not None:
             num_tokens = min(num_tokens, decision.max_tokens)
         setup = Setup(
-            wait_s=time.prefill_s(wait_tokens, 0, chunk_tokens) if wait_tokens else 0.0,
+            wait_s=prompts_s(_prompts(reserved), chunk_tokens, time),
             chunk_tokens=chunk_tokens,
             co_batch=CoBatch(len(largest), sum(largest)),
             num_removed_tokens=removed,
@@ -428,5 +427,5 @@ def _kv_len(generation: Generation) -> int:
     return generation.num_tokens - generation.num_evicted_tokens
 
 
-def _num_prompt_tokens(generation: Generation) -> int:
-    return 0 if generation.is_decoding else generation.num_uncomputed_tokens
+def _prompts(generations: Iterable[Generation]) -> tuple[Prompt, ...]:
+    return tuple(Prompt(g.num_uncomputed_tokens, g.kv_len) for g in generations if not g.is_decoding)

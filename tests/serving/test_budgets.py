@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time budgets from arrival on, in virtual time."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import BudgetScope, OverrunStrategy, Urgency
+from llm_planner.prediction.execution_time import ProfiledTimes
 from llm_planner.scheduling.budget import Lengths
 from llm_planner.serving.events import SegmentReady
 from llm_planner.serving.expected_lengths import ExpectedLengths
 from tests.serving.budget_run import LONG, PLAN, WHOLE, Chunk, Run
+from tests.serving.budget_run import number as assumed
 
 
 def test_a_budget_that_is_easily_kept_takes_no_measure():
@@ -265,6 +269,29 @@ def test_a_goal_that_resumes_in_this_very_step_is_counted_in_the_decision():
     run.submit(time_budget_s=0.5).step()
     assert run.loop._scheduler.num_suspended == 0
     assert "reserved_slot" in run.loop._goals["r1"].measures
+
+
+@pytest.mark.parametrize("budget_s", [0.15, 0.16, 0.2, 0.23])
+def test_the_prompts_of_others_look_at_their_own_caches(budget_s):
+    """Twelve short ones behind a long shared prefix take longer than one of all their tokens behind none."""
+    run = Run(can_evict=False, max_num_seqs=16, network_latency_s=0.0)
+    profile = run.backend.profile
+    square, line, fixed = assumed(5.47e-8), assumed(6.93e-5), assumed(4.84e-3)
+    base, sequence, token = assumed(4e-3), assumed(5e-4), assumed(1e-6)
+    run.backend.profile = replace(
+        profile,
+        hides_prompts=False,
+        prefill=replace(profile.prefill, a_s_per_token2=square, b_s_per_token=line, c_s=fixed),
+        decode=replace(profile.decode, base_s=base, per_sequence_s=sequence, per_kv_token_s=token),
+    )
+    run.loop._scheduler.times.engine = ProfiledTimes(run.backend.profile)
+    run.loop._budgets.lengths = Oracle()
+    run.preparer.system = "you are a robot " * 417
+    run.submit("first").go()
+    for number in range(12):
+        run.submit(f"other{number}", "go" + " see" * 24)
+    run.submit("r1", "go" + " see" * 24, time_budget_s=budget_s, overrun=OverrunStrategy.KILL).go()
+    assert run.result().error_code in (ErrorCode.NONE, ErrorCode.BUDGET_INFEASIBLE)
 
 
 def test_many_that_come_at_once_do_not_make_each_decision_longer(monkeypatch):
