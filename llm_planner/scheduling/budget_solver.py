@@ -155,7 +155,7 @@ class BudgetSolver:
         left_s = budget_s - self.way_s
         decision = self._as_it_is(left_s, task, load, time) or self._reserved(left_s, task, load, time)
         if decision is None and self._lacks_memory(task, load, time):
-            later = self._later(task, load, time)
+            later = self.later(task, load, time)
             decision = later if later.wcet_s <= min(left_s, load.waiting_slack_s) else None
         if decision is None:
             raise self._infeasible(budget_s, task, load, time)
@@ -198,10 +198,14 @@ class BudgetSolver:
 
     def _lacks_memory(self, task: Task, load: Load, time: ExecutionTime) -> bool:
         """Returns whether it is for the memory alone that no slot can be reserved now."""
-        setup, with_room = self._shortest_setup(task, load, time), replace(load, room_tokens=math.inf)
-        return _has_place(task, setup, with_room, time) and not _has_place(task, setup, load, time)
+        with_room = replace(load, room_tokens=math.inf)
+        return self.has_place(task, with_room, time) and not self.has_place(task, load, time)
 
-    def _later(self, task: Task, load: Load, time: ExecutionTime) -> Decision:
+    def has_place(self, task: Task, load: Load, time: ExecutionTime) -> bool:
+        """Returns whether a slot may be reserved now: batch and memory hold it, and it breaks no reservation."""
+        return _has_place(task, self._shortest_setup(task, load, time), load, time)
+
+    def later(self, task: Task, load: Load, time: ExecutionTime) -> Decision:
         """Returns the decision to wait until those that hold a reserved slot are done."""
         setup = Setup(wait_s=load.reserved_s, chunk_tokens=load.reserved_chunk_tokens)
         num_tokens = task.pessimistic_tokens(self.k)
@@ -280,14 +284,12 @@ class BudgetSolver:
         needed_s = self.shortest_s(task, load, time)
         if budget_s < step_s:
             message = f"{budget_s:.3g} s are left of the time budget, but one decode step takes {step_s:.3g} s"
-        elif (
-            not _has_place(task, self._shortest_setup(task, load, time), load, time) or load.waiting_slack_s < needed_s
-        ):
+        elif not self.has_place(task, load, time) or load.waiting_slack_s < needed_s:
             message = f"the engine is reserved for other goals with budgets, for up to {load.reserved_s:.3g} s"
         else:
             message = f"{budget_s:.3g} s are left of the time budget"
         if self._lacks_memory(task, load, time):
-            needed_s = self._later(task, load, time).wcet_s
+            needed_s = self.later(task, load, time).wcet_s
         feasible_s = needed_s + self.way_s
         return PlannerError(
             ErrorCode.BUDGET_INFEASIBLE,

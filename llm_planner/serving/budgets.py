@@ -155,10 +155,21 @@ class Budgets:
         request_id, is_only = kept.goal.request.request_id, len(self._kept) == 1  # with a budget
         if not is_only and kept.goal.generation.num_output_tokens >= kept.num_counted_tokens:
             self._reserve(request_id, None)  # longer than any decision counted on
+        elif self._can_wait(kept, now_s):
+            return  # forced in now, it would break what was promised to those that have a slot
         elif kept.left_s(now_s) > 0 and (is_only or request_id not in self._scheduler.reservations):
             most = min(len(self._kept), self._scheduler.config.max_num_seqs) - 1  # others that have a budget, too
             slot = replace(before, measures=(Measure.RESERVED_SLOT,), max_co_batched=most, num_omitted_tokens=0)
             self._pull(kept, slot)
+
+    def _can_wait(self, kept: KeptBudget, now_s: float) -> bool:
+        """Returns whether a goal has no place beside those with reserved slots, but time once they are done."""
+        if kept.goal.request.request_id in self._scheduler.reservations:
+            return False
+        task, load, time = self._task(kept), self._load(kept, now_s), self._scheduler.times.engine.cautious
+        if self._solver.has_place(task, load, time):
+            return False
+        return self._solver.later(task, load, time).wcet_s <= kept.left_s(now_s)
 
     def _try_to_decide(self, kept: KeptBudget, now_s: float) -> PlannerError | None:
         try:

@@ -294,6 +294,16 @@ def test_the_prompts_of_others_look_at_their_own_caches(budget_s):
     assert run.result().error_code in (ErrorCode.NONE, ErrorCode.BUDGET_INFEASIBLE)
 
 
+def test_a_goal_that_can_wait_takes_no_slot_beside_one_that_was_promised_to_be_in_time():
+    run = Run("fcfs_segment", can_evict=False, max_num_seqs=2, network_latency_s=0.0, max_num_batched_tokens=2048)
+    run.loop._budgets.lengths = Oracle()
+    run.submit("tight", "go" + " see" * 3000, time_budget_s=0.569, overrun=OverrunStrategy.KILL)
+    run.submit("lax", "go" + " see" * 50, time_budget_s=1.8, overrun=OverrunStrategy.KILL, **WHOLE)
+    run.go(until_s=0.01)
+    run.submit("urgent", "go" + " see" * 50, urgency=Urgency.URGENT).go()
+    assert {r: run.result(r).error_code for r in ("tight", "lax")} == dict.fromkeys(("tight", "lax"), ErrorCode.NONE)
+
+
 def test_many_that_come_at_once_do_not_make_each_decision_longer(monkeypatch):
     run, found = Run(max_num_seqs=4), []
     for number in range(4):
