@@ -3,14 +3,14 @@
 
 import heapq
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from llm_planner.core.errors import PlannerError
 from llm_planner.core.eviction import num_removable_tokens
 from llm_planner.core.execution_time import CoBatch
 from llm_planner.core.interfaces import BackendInfo
-from llm_planner.core.request import BudgetScope, OverrunStrategy
+from llm_planner.core.request import BudgetScope, OverrunStrategy, Urgency
 from llm_planner.core.shortening import droppable_tokens
 from llm_planner.scheduling.budget import Lengths, Measure, Setup, Task, execution_s
 from llm_planner.scheduling.budget_solver import BudgetSolver, Decision, Load, Prompt, prompts_s
@@ -148,6 +148,7 @@ class Budgets:
         if not had_slot.issuperset(self._scheduler.reservations.live):  # a newcomer counts on it that others yield
             for kept in [k for r, k in self._kept.items() if r in had_slot]:
                 self._try_to_decide(kept, now_s)
+        self._scheduler.reservations.let_in = self._let_in(now_s)
         return refused
 
     def _protect(self, kept: KeptBudget, before: Decision, now_s: float) -> None:
@@ -235,12 +236,17 @@ class Budgets:
             return Decision(
                 measures=(Measure.RESERVED_SLOT,), max_co_batched=most, num_tokens=1, wcet_s=0.0, setup=Setup()
             )
-        if kept.goal.request.overrun is OverrunStrategy.PARTIAL:  # it is closed a step earlier
-            solver = replace(solver, way_s=solver.way_s + times.engine.cautious.decode_line(1).q_s)
+        solver = replace(solver, way_s=self._way_s(kept))
         # What is over already is refused as any budget that cannot be kept: it was a good number when it came.
         return solver.solve(
             max(kept.left_s(now_s), 1e-9), self._task(kept), self._load(kept, now_s), times.engine.cautious
         )
+
+    def _way_s(self, kept: KeptBudget) -> float:
+        """Returns what is gone from a budget for the way, and of one whose plan is closed for a step: it is earlier."""
+        is_closed = kept.goal.request.overrun is OverrunStrategy.PARTIAL
+        step_s = self._scheduler.times.engine.cautious.decode_line(1).q_s if is_closed else 0.0
+        return self._solver.way_s + step_s
 
     def _note_prediction(self, kept: KeptBudget, decision: Decision, task: Task, now_s: float) -> None:
         """Notes what the first sound decision expects, counted from the arrival (docs/metrics.md)."""
@@ -277,6 +283,54 @@ class Budgets:
             # Half a token more, so that rounding down gives the number that was decided.
             share = (decision.num_removed_tokens + 0.5) / generation.num_prompt_tokens
             decide_eviction(generation, share if decision.num_removed_tokens else 0.0, self._info)
+
+    def _let_in(self, now_s: float) -> set[str]:
+        """Returns the urgent goals whose prompts are computed beside reserved slots: all promises are kept with them.
+
+        In the order in which they came, so that none starves behind smaller ones. Without this, reservations that
+        follow each other would keep the prompt of an emergency without a budget waiting without an end.
+        """
+        scheduler, reservations = self._scheduler, self._scheduler.reservations
+        everyone = (*scheduler.running, *scheduler.ready) if reservations and scheduler.times.engine.is_known else ()
+        reservations.let_in = ()
+        urgent = [g for g in everyone if g.request.urgency is Urgency.URGENT and reservations.holds_back(g)]
+        if not urgent:
+            return set()
+        self._newcomer = None
+        decided = [kept for kept in self._kept.values() if kept.decision is not None]
+        slack_s = min((self._slack_s(kept, now_s) for kept in decided), default=math.inf)
+        ledger = scheduler.ledger
+        free_blocks = ledger.capacity_blocks - sum(ledger.blocks_for(self._own_kv_tokens(kept)) for kept in decided)
+        num_slots = reservations.num_slots(scheduler.config.max_num_seqs) - len(reservations.live)
+        let_in: set[str] = set()
+        for generation in sorted(urgent, key=lambda g: (g.arrival_s, g.order))[: max(0, num_slots)]:
+            slack_s -= self._cost_beside_s(generation, decided)
+            own_tokens = generation.peak_kv_len - generation.sequence.num_cached_tokens
+            free_blocks -= ledger.blocks_for(own_tokens)
+            if slack_s < 0.0 or free_blocks < 0:
+                break
+            let_in.add(generation.request_id)
+        return let_in
+
+    def _slack_s(self, kept: KeptBudget, now_s: float) -> float:
+        """Returns by how much a goal that was promised to be in time may be held up."""
+        is_reserved = kept.goal.request.request_id in self._scheduler.reservations
+        worst_s = self._worst_s(kept) if is_reserved else kept.worst_s
+        return kept.left_s(now_s) - self._way_s(kept) - worst_s
+
+    def _cost_beside_s(self, generation: Generation, decided: Collection[KeptBudget]) -> float:
+        """Returns by how much a goal holds up those with budgets at the worst: by its prompt, then in each step."""
+        time = self._scheduler.times.engine.cautious
+        kv_lens = [_kv_len(kept.goal.generation) for kept in decided]
+        num_steps = max((self._task(kept).pessimistic_tokens(self._solver.k) for kept in decided), default=0)
+        prompt_s = time.prefill_s(
+            generation.num_uncomputed_tokens,
+            generation.kv_len,
+            self._scheduler.config.max_num_batched_tokens,
+            CoBatch(len(kv_lens), sum(kv_lens)),
+        )
+        one, two = time.decode_line(1), time.decode_line(2)
+        return prompt_s + num_steps * (two.q_s - one.q_s + two.p_s * (_kv_len(generation) + num_steps))
 
     # --- What the solver must know
 

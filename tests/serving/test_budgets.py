@@ -11,7 +11,7 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import BudgetScope, OverrunStrategy, Urgency
 from llm_planner.prediction.execution_time import ProfiledTimes
 from llm_planner.scheduling.budget import Lengths
-from llm_planner.serving.events import SegmentReady
+from llm_planner.serving.events import Finished, SegmentReady
 from llm_planner.serving.expected_lengths import ExpectedLengths
 from tests.serving.budget_run import LONG, PLAN, WHOLE, Chunk, Run
 from tests.serving.budget_run import number as assumed
@@ -302,6 +302,33 @@ def test_a_goal_that_can_wait_takes_no_slot_beside_one_that_was_promised_to_be_i
     run.go(until_s=0.01)
     run.submit("urgent", "go" + " see" * 50, urgency=Urgency.URGENT).go()
     assert {r: run.result(r).error_code for r in ("tight", "lax")} == dict.fromkeys(("tight", "lax"), ErrorCode.NONE)
+
+
+def test_an_emergency_without_a_budget_starves_behind_no_reservations_and_breaks_none():
+    run = Run("tardiness", can_evict=False, max_num_seqs=4, network_latency_s=0.0)
+    run.loop._budgets.lengths = Oracle()
+    for number in range(50):  # more than the engine can serve
+        run.go(until_s=0.12 * number)
+        run.now_s = max(run.now_s, 0.12 * number)
+        run.submit(f"r{number}", "long", time_budget_s=2.0, overrun=OverrunStrategy.KILL, **WHOLE)
+        if number == 4:
+            arrival_s = run.now_s
+            run.submit("urgent", "go", urgency=Urgency.URGENT)
+    run.go()
+    assert run.first_segment_at_s("urgent") - arrival_s < 0.5
+    kept = {ErrorCode.NONE, ErrorCode.BUDGET_INFEASIBLE}
+    assert {run.result(f"r{number}").error_code for number in range(50)} == kept
+
+
+def test_an_emergency_for_which_a_promise_has_no_time_waits():
+    run = Run("tardiness", can_evict=False, max_num_seqs=4, network_latency_s=0.0)
+    run.loop._budgets.lengths = Oracle()
+    run.submit("first", "long").submit("second", "long").submit("third", "long").submit("fourth", "long").go(3)
+    run.submit("tight", "long", time_budget_s=0.57, overrun=OverrunStrategy.KILL, **WHOLE).step()
+    run.submit("urgent", "go" + " see" * 3000, urgency=Urgency.URGENT).go()
+    assert run.result("tight").error_code is ErrorCode.NONE
+    (kept_at_s,) = [t for t, e in run.events if isinstance(e, Finished) and e.request_id == "tight"]
+    assert run.first_segment_at_s("urgent") > kept_at_s
 
 
 def test_many_that_come_at_once_do_not_make_each_decision_longer(monkeypatch):
