@@ -86,3 +86,7 @@ class EngineTimes(Protocol):
     def observe(self, chunks: Sequence[WorkChunk], duration_s: float) -> None:
         """Learns from a step that did nothing but compute ``chunks``."""
         ...
+
+    def rest(self, idle_s: float) -> None:
+        """Notes that for ``idle_s`` no step told anything of the engine."""
+        ...

@@ -13,6 +13,8 @@ from llm_planner.prediction.profile import Chunk, EngineProfile
 GAIN = 1 / 16
 MOST_OFF = 4.0
 """One step moves a correction as if it had been off by no more than this factor: a hiccup is no drift."""
+HALF_LIFE_S = 60.0
+"""Of a correction while no step tells more. Budgets may be refused for it, and then nothing runs that could end it."""
 
 
 STALE_RATIO = 1.5
@@ -32,7 +34,7 @@ class Drift:
 
     def __init__(self, noise_ratio: float = 1.0) -> None:
         self._mean = 0.0  # of the logarithm of the ratio
-        self._deviation = math.log(noise_ratio) / 2.0
+        self._deviation = self._first_deviation = math.log(noise_ratio) / 2.0
 
     def observe(self, measured_s: float, expected_s: float) -> None:
         """Learns from one step; one that took no time, or should have, says nothing."""
@@ -42,6 +44,12 @@ class Drift:
         error = max(-math.log(MOST_OFF), min(math.log(MOST_OFF), error))
         self._mean += GAIN * error
         self._deviation += GAIN * (abs(error) - self._deviation)
+
+    def rest(self, idle_s: float) -> None:
+        """Forgets, with ``HALF_LIFE_S``, what it learned before ``idle_s`` >= 0 without a step."""
+        kept = 0.5 ** (idle_s / HALF_LIFE_S)
+        self._mean *= kept
+        self._deviation = self._first_deviation + kept * (self._deviation - self._first_deviation)
 
     @property
     def ratio(self) -> float:
@@ -142,6 +150,11 @@ class ProfiledTimes:
         if self._on_stale is not None and self._off_s >= STALE_S:
             on_stale, self._on_stale = self._on_stale, None
             on_stale(self._decode.ratio)
+
+    def rest(self, idle_s: float) -> None:
+        """Forgets some of the correction: what slowed the engine may have ended."""
+        self._prefill.rest(idle_s)
+        self._decode.rest(idle_s)
 
 
 def check_fits(profile: EngineProfile, info: BackendInfo) -> None:

@@ -4,8 +4,9 @@
 import bisect
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.execution_time import CoBatch, ExecutionTime
@@ -27,6 +28,26 @@ LEAST_SAVED_SHARE = 0.05
 is known are off by about as much (docs/benchmarks/timebill.md)."""
 
 
+class Prompt(NamedTuple):
+    """What is still to be computed of a prompt.
+
+    Attributes:
+        num_tokens: So many tokens, >= 1.
+        kv_len: Behind so many that are in its cache, shared prefix included.
+    """
+
+    num_tokens: int
+    kv_len: int
+
+
+def prompts_s(prompts: Iterable[Prompt], chunk_tokens: int, time: ExecutionTime) -> float:
+    """Returns the seconds until prompts are computed: one after the other, though some may share a step.
+
+    Each behind its own cache: all tokens of one prompt would have to look at each other, and none at what is cached.
+    """
+    return sum(time.prefill_s(prompt.num_tokens, prompt.kv_len, chunk_tokens) for prompt in prompts)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """What else the engine has to do.
@@ -35,9 +56,9 @@ class Load:
         has_free_slot: Whether it may run without preempting another request.
         kv_lens: Caches of the others that decode along if nothing is done, without those that hold a reserved slot.
         returning_kv_lens: Caches of further ones that may come to decode along: they are suspended, or wait for a slot.
-        num_prompt_tokens: Their prompt tokens that are computed first if nothing is done.
+        prompts: Of their prompts that are computed first if nothing is done, what is still to be computed.
         reserved_kv_lens: Caches of those that hold a reserved slot: they never yield.
-        reserved_prompt_tokens: Tokens of their prompts that are still to be computed, before or along with its own.
+        reserved_prompts: Of their prompts, what is still to be computed, before or along with its own.
         reserved_s: Seconds until these are done, at the worst; no one else's prompt is computed before.
         max_co_batched: Most others that may decode along with one more reserved slot: what the batch can hold, and what
             the existing reservations allow; negative if there is no place for it.
@@ -51,9 +72,9 @@ class Load:
     has_free_slot: bool = True
     kv_lens: tuple[int, ...] = ()
     returning_kv_lens: tuple[int, ...] = ()
-    num_prompt_tokens: int = 0
+    prompts: tuple[Prompt, ...] = ()
     reserved_kv_lens: tuple[int, ...] = ()
-    reserved_prompt_tokens: int = 0
+    reserved_prompts: tuple[Prompt, ...] = ()
     reserved_s: float = 0.0
     max_co_batched: int = 15
     reserved_slack_s: float = math.inf
@@ -134,7 +155,7 @@ class BudgetSolver:
         left_s = budget_s - self.way_s
         decision = self._as_it_is(left_s, task, load, time) or self._reserved(left_s, task, load, time)
         if decision is None and self._lacks_memory(task, load, time):
-            later = self._later(task, load, time)
+            later = self.later(task, load, time)
             decision = later if later.wcet_s <= min(left_s, load.waiting_slack_s) else None
         if decision is None:
             raise self._infeasible(budget_s, task, load, time)
@@ -144,9 +165,7 @@ class BudgetSolver:
         """Returns the decision to do nothing: it waits its turn."""
         if not load.has_free_slot:
             return None
-        wait_s = load.reserved_s
-        if load.num_prompt_tokens:
-            wait_s += time.prefill_s(load.num_prompt_tokens, 0, load.chunk_tokens)
+        wait_s = load.reserved_s + prompts_s(load.prompts, load.chunk_tokens, time)
         kv_lens = (*load.kv_lens, *load.reserved_kv_lens)  # a goal whose first segment is out goes on decoding
         co_batch = CoBatch(len(kv_lens), sum(kv_lens))
         setup = Setup(wait_s=wait_s, chunk_tokens=load.chunk_tokens, co_batch=co_batch)
@@ -179,10 +198,14 @@ class BudgetSolver:
 
     def _lacks_memory(self, task: Task, load: Load, time: ExecutionTime) -> bool:
         """Returns whether it is for the memory alone that no slot can be reserved now."""
-        setup, with_room = self._shortest_setup(task, load, time), replace(load, room_tokens=math.inf)
-        return _has_place(task, setup, with_room, time) and not _has_place(task, setup, load, time)
+        with_room = replace(load, room_tokens=math.inf)
+        return self.has_place(task, with_room, time) and not self.has_place(task, load, time)
 
-    def _later(self, task: Task, load: Load, time: ExecutionTime) -> Decision:
+    def has_place(self, task: Task, load: Load, time: ExecutionTime) -> bool:
+        """Returns whether a slot may be reserved now: batch and memory hold it, and it breaks no reservation."""
+        return _has_place(task, self._shortest_setup(task, load, time), load, time)
+
+    def later(self, task: Task, load: Load, time: ExecutionTime) -> Decision:
         """Returns the decision to wait until those that hold a reserved slot are done."""
         setup = Setup(wait_s=load.reserved_s, chunk_tokens=load.reserved_chunk_tokens)
         num_tokens = task.pessimistic_tokens(self.k)
@@ -260,16 +283,26 @@ class BudgetSolver:
         step_s = time.decode_line(1).q_s
         needed_s, left = self.shortest_s(task, load, time), _rounded(budget_s, math.floor)
         if budget_s < step_s:
+<<<<<<< HEAD
             message = f"{left} s are left of the time budget, but one decode step takes {step_s:.3g} s"
         elif (
             not _has_place(task, self._shortest_setup(task, load, time), load, time) or load.waiting_slack_s < needed_s
         ):
+=======
+            message = f"{budget_s:.3g} s are left of the time budget, but one decode step takes {step_s:.3g} s"
+        elif not self.has_place(task, load, time) or load.waiting_slack_s < needed_s:
+>>>>>>> w7
             message = f"the engine is reserved for other goals with budgets, for up to {load.reserved_s:.3g} s"
         else:
             message = f"{left} s are left of the time budget"
         if self._lacks_memory(task, load, time):
+<<<<<<< HEAD
             needed_s = self._later(task, load, time).wcet_s
         feasible = _rounded(needed_s + self.way_s, math.ceil)
+=======
+            needed_s = self.later(task, load, time).wcet_s
+        feasible_s = needed_s + self.way_s
+>>>>>>> w7
         return PlannerError(
             ErrorCode.BUDGET_INFEASIBLE,
             f"{message}; at least {feasible} s are needed now: give that much, or let the reflex act",
@@ -300,9 +333,7 @@ def _reserved_setup(load: Load, num_others: int, time: ExecutionTime) -> Setup:
     longest = heapq.nlargest(num_others, (*load.kv_lens, *load.returning_kv_lens))
     kv_tokens = sum(load.reserved_kv_lens) + sum(longest)
     co_batch = CoBatch(len(load.reserved_kv_lens) + num_others, kv_tokens)
-    wait_s = 0.0
-    if load.reserved_prompt_tokens:
-        wait_s = time.prefill_s(load.reserved_prompt_tokens, 0, load.reserved_chunk_tokens)
+    wait_s = prompts_s(load.reserved_prompts, load.reserved_chunk_tokens, time)
     return Setup(wait_s=wait_s, chunk_tokens=load.reserved_chunk_tokens, co_batch=co_batch)
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reserved slots: which generations run at once, in what order, and in how large a batch at most."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 
 from llm_planner.scheduling.policies.interface import GenerationView, Policy, Rank
@@ -21,9 +21,14 @@ class Reservation:
 
 
 class Reservations:
-    """The reservations in force, by request id. While there are any, no other prompt is computed."""
+    """The reservations in force, by request id. While there are any, no other prompt is computed, but those let in.
+
+    Attributes:
+        let_in: Ids of generations without a reservation whose prompts are computed all the same.
+    """
 
     def __init__(self) -> None:
+        self.let_in: Collection[str] = ()
         self._live: dict[str, Reservation] = {}
         self._num_made = 0
 
@@ -57,7 +62,9 @@ class Reservations:
 
     def holds_back(self, generation: GenerationView) -> bool:
         """Returns whether its prompt must wait for those that have a reserved slot."""
-        return bool(self._live) and not generation.is_decoding and generation.request.request_id not in self._live
+        request_id = generation.request.request_id
+        is_free = generation.is_decoding or request_id in self._live or request_id in self.let_in
+        return bool(self._live) and not is_free
 
 
 class ReservedFirst:

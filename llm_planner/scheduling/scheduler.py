@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scheduler: schedule(now_s) -> SchedulerOutput, executed by a backend, then update(...)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from llm_planner.core.config import SchedulerConfig
@@ -158,6 +158,10 @@ class Scheduler:
         if queued is not None:
             self._places.ready.add(queued)
 
+    def rank_again(self, generation: Generation) -> None:
+        """Gives a generation its place in line again: what it is ranked by has changed."""
+        self._places.ready.place_again(generation)
+
     def robot_reported(self, request_id: str, now_s: float) -> None:
         """Estimates again, after a report, when a robot is idle: when its generation resumes, how the others rank."""
         if (suspended := self._places.suspended.get(request_id)) is not None:
@@ -168,10 +172,14 @@ class Scheduler:
 
     # --- One step
 
-    def schedule(self, now_s: float) -> SchedulerOutput:
-        """Returns the next step; empty if nothing can run before ``next_wakeup_s``."""
+    def wake(self, now_s: float) -> None:
+        """Makes the suspended generations ready whose robots will soon wait: they may run in the next step."""
         for generation in self._places.suspended.take_due(now_s):
             self._places.ready.add(generation)
+
+    def schedule(self, now_s: float) -> SchedulerOutput:
+        """Returns the next step; empty if nothing can run before ``next_wakeup_s``."""
+        self.wake(now_s)
         for request_id in self._places.released:
             self.ledger.close(request_id)
         self._price.note(now_s, was_busy=self._had_work)
@@ -209,17 +217,22 @@ class Scheduler:
         needed = len(self._places.running) + share * sum(self.ledger.blocks_for(g.peak_kv_len) for g in ready)
         return needed > self.ledger.available_blocks
 
-    def shed(self, now_s: float) -> list[str]:
+    def shed(self, now_s: float, is_promised: Callable[[str], bool] = lambda _: False) -> list[str]:
         """Returns, and counts, what is refused to shed load: the caller ends it before the next decision.
 
         These are the generations that have not started and whose time utility has reached zero. Utility never rises, so
         serving them can only cost what others would gain: without abandonment no order bounds the loss of an overload.
-        One that has a reserved slot is not refused.
+        One that has a reserved slot is not refused, nor one that was promised to be in time.
+
+        Args:
+            now_s: The time.
+            is_promised: Whether a goal has a time budget that is to be kept, by its id.
         """
         if not self.config.sheds_load:
             return []
         waiting = (g for g in self._places.ready.values() if not (g.has_started or g.request_id in self.reservations))
-        worthless = [g.request_id for g in waiting if g.request.time_utility(now_s - g.arrival_s) <= 0]
+        late = [g.request_id for g in waiting if g.request.time_utility(now_s - g.arrival_s) <= 0]
+        worthless = [request_id for request_id in late if not is_promised(request_id)]
         self.num_shed += len(worthless)
         return worthless
 
@@ -229,6 +242,11 @@ class Scheduler:
         return unschedulable
 
     # --- What came of it
+
+    def ran(self, scheduled: SchedulerOutput) -> list[Generation]:
+        """Returns the generations of a step that was executed; one that has ended comes before a new one of its id."""
+        find, released = self._places.find, self._places.released
+        return [g for r in scheduled.num_scheduled_tokens if (g := released.get(r) or find(r))]
 
     def update(self, scheduled: SchedulerOutput, output: StepOutput, segments: Mapping[str, int], now_s: float) -> None:
         """Books the outcome of a step, and suspends generations whose robot is busy.
@@ -240,8 +258,9 @@ class Scheduler:
             now_s: When the step ended.
         """
         find, released = self._places.find, self._places.released
-        ran = [g for r in scheduled.num_scheduled_tokens if (g := find(r) or released.get(r))]
+        ran = self.ran(scheduled)
         self._learn(scheduled, output, ran)
+        self.times.pass_time(now_s, ran_step=True)
         for generation in ran:
             request_id = generation.request_id
             generation.take(scheduled.num_scheduled_tokens[request_id], output)

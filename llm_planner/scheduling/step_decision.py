@@ -85,8 +85,10 @@ class StepDecision:
         """Returns the step; empty if no generation can run."""
         self._pause_held_back()
         ranks = {g: self._rank(g) for g in self._places.running.values()}
+        moved: list[Generation] = []
         if self._rules.pricing is not None or self._rules.reservations:
             self._give_way(ranks)
+            moved = self._give_memory(ranks)
         if self._rules.pricing is not None:
             self._limit = self._make_limit(self._rules.pricing)
         preempted = self._schedule_running(ranks)
@@ -94,7 +96,7 @@ class StepDecision:
             self._schedule_ready()
         else:
             self._schedule_limited(self._limit)
-        for generation in preempted:
+        for generation in (*preempted, *moved):
             self._places.ready.add(generation)
         return self._step.build()
 
@@ -144,6 +146,51 @@ class StepDecision:
             del ranks[incumbent]
             places.pause(incumbent)
 
+    def _give_memory(self, ranks: dict[Generation, Rank]) -> list[Generation]:
+        """Takes slots and memory of running generations for the first ready one, if it cannot run without.
+
+        As in ``_give_way``, and for the same: one with a reserved slot, or one that is in time only so. Returns those
+        that gave theirs; they are in no place until the step is decided.
+        """
+        best = self._best_ready(1)
+        givers = self._givers(best[0], ranks) if best and ranks else []
+        for generation in givers:
+            del ranks[generation]
+            if self._rules.can_offload:
+                self._offload_running(generation)
+            else:
+                self._preempt(generation)
+        return givers
+
+    def _givers(self, newcomer: Generation, ranks: dict[Generation, Rank]) -> list[Generation]:
+        """Returns the worst ranked running generations without whose memory a better ranked one cannot run.
+
+        None if it can, or if those that may give have too little. Where memory is looked ahead in, only a reservation
+        takes it from what was let in.
+        """
+        ledger, is_reserved = self._rules.ledger, self._rules.has_reserved_slot(newcomer)
+        missing = self._step.missing_blocks(newcomer)
+        needed = missing + len(ranks)  # each running one may take one more block
+        is_too_large = missing + ledger.claimed_blocks(newcomer.request_id) > ledger.capacity_blocks
+        if needed <= ledger.available_blocks or is_too_large or not (is_reserved or self._gate is None):
+            return []
+        free = ledger.available_blocks + sum(ledger.claimed_blocks(g.request_id) for g in self._holders(newcomer))
+        if needed <= free:
+            return []
+        worst = sorted(ranks, key=lambda g: ranks[g], reverse=True)
+        pricing, rank = self._rules.pricing, self._rank(newcomer)
+        exchange = None if pricing is None else SlotExchange(pricing, self._rules.times, self._now_s, worst, [newcomer])
+        givers: list[Generation] = []
+        for incumbent in worst:
+            pays = is_reserved or (exchange is not None and exchange.pays(incumbent, newcomer, len(self._places.ready)))
+            if rank >= ranks[incumbent] or self._rules.has_reserved_slot(incumbent) or not pays:
+                return []
+            givers.append(incumbent)
+            free += ledger.claimed_blocks(incumbent.request_id) + 1
+            if needed <= free:
+                return givers
+        return []
+
     def _schedule_running(self, ranks: dict[Generation, Rank]) -> list[Generation]:
         """Schedules running generations, decodes before prompts; returns those that lost their KV.
 
@@ -181,6 +228,9 @@ class StepDecision:
         if self._gate is None or not self._rules.can_offload:
             self._preempt(generation)
             return
+        self._offload_running(generation)
+
+    def _offload_running(self, generation: Generation) -> None:
         del self._places.running[generation.request_id]
         generation.pause()
         self._step.offload(generation)
@@ -272,13 +322,13 @@ class StepDecision:
         Those whose plan is complete give first, and lose their KV; then those whose robot is busy longest, whose KV is
         offloaded if the backend can, else lost.
         """
-        ledger, places = self._rules.ledger, self._places
+        ledger = self._rules.ledger
         needed = self._step.missing_blocks(generation) + headroom_blocks
-        suspended = (*places.suspended.values(), *places.ready.values())
-        holders = [g for g in suspended if g is not generation and self._holds_memory(g)]
-        retained = [g for g in places.retained.values() if self._holds_memory(g)]
-        if needed > ledger.available_blocks + sum(ledger.claimed_blocks(g.request_id) for g in (*holders, *retained)):
+        givers = self._holders(generation)
+        if needed > ledger.available_blocks + sum(ledger.claimed_blocks(g.request_id) for g in givers):
             return False
+        retained = [g for g in givers if g.request_id in self._places.retained]
+        holders = [g for g in givers if g.request_id not in self._places.retained]
         while retained and needed > ledger.available_blocks:
             self._step.preempt(retained.pop())
         holders.sort(key=lambda g: (g.resume_at_s, g.order))
@@ -289,6 +339,12 @@ class StepDecision:
             else:
                 self._step.preempt(victim)  # it stays in its place: its KV is needed no earlier than before
         return True
+
+    def _holders(self, generation: Generation) -> list[Generation]:
+        """Returns those that do not run and hold memory that ``generation`` could have."""
+        places = self._places
+        queued = (*places.suspended.values(), *places.ready.values(), *places.retained.values())
+        return [g for g in queued if g is not generation and self._holds_memory(g)]
 
     def _holds_memory(self, generation: Generation) -> bool:
         """Whether it has memory that others could have; one whose first step was given up has only what is reserved."""

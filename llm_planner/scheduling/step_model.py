@@ -15,6 +15,8 @@ RELIEF = 0.9  # at most so much less is expected of prompts after a step that th
 PRIOR = 0.1  # steps that the last fit counts as: it stands where the steps since do not tell
 TOKENS = 100.0  # unit of prompt tokens in the fit: about one prompt behind a shared prefix
 LEAST_TOKENS = 16  # a prompt always gets on
+SEVERAL = 8.0  # steps after which a model tells what is a hiccup
+MOST_OFF = 4.0  # a step teaches no more than one that took so many times as long as expected
 
 
 class StepModel:
@@ -48,6 +50,9 @@ class StepModel:
 
     def observe(self, duration_s: float, num_prompt_tokens: int, num_seqs: int, num_prompts: int = 1) -> None:
         """Learns from one step that ran ``num_seqs`` >= 1 generations, ``num_prompts`` of them with prompt tokens."""
+        expected_s = self.step_s(num_prompt_tokens, num_seqs, num_prompts)
+        if self._weight >= SEVERAL and expected_s > 0.0:
+            duration_s = min(duration_s, MOST_OFF * expected_s)
         self.recent_s += (duration_s - self.recent_s) / 8
         if num_prompt_tokens == 0:
             self._fit(float(num_seqs - 1), duration_s)
@@ -56,12 +61,12 @@ class StepModel:
             return  # nothing to compare with yet
         is_held_up = duration_s > COMPUTE_BOUND * self.step_s(0, num_seqs)
         without_seqs_s = duration_s - self.slope_s * (num_seqs - 1)
-        expected_s = self.prompts_s(num_prompt_tokens, num_prompts, decodes=num_seqs > num_prompts)
+        prompts_s = self.prompts_s(num_prompt_tokens, num_prompts, decodes=num_seqs > num_prompts)
         if is_held_up:
             features = (float(num_seqs > num_prompts), float(num_prompts), num_prompt_tokens / TOKENS)
             self._fit_prompts(features, without_seqs_s)
-        elif expected_s > FULL * self.base_s:
-            self._lower(min(EXPLORE, max(RELIEF, self.base_s / expected_s)))
+        elif prompts_s > FULL * self.base_s:
+            self._lower(min(EXPLORE, max(RELIEF, self.base_s / prompts_s)))
 
     def observe_move(self, num_tokens: int, time_s: float) -> None:
         """Learns from a step that took ``time_s`` longer to move the KV of ``num_tokens`` >= 1."""

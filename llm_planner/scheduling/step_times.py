@@ -18,7 +18,7 @@ from llm_planner.core.step import SchedulerOutput
 from llm_planner.scheduling.generation import Generation
 from llm_planner.scheduling.policies.interface import GenerationView
 from llm_planner.scheduling.policies.pricing import SUB_QUEUE_TOKENS
-from llm_planner.scheduling.step_model import DEFAULT_FREE_TOKENS, DEFAULT_STEP_S, StepModel
+from llm_planner.scheduling.step_model import DEFAULT_FREE_TOKENS, DEFAULT_STEP_S, MOST_OFF, StepModel
 
 ENOUGH_STEPS = 8
 """Decode steps after which a learned time is believed."""
@@ -65,6 +65,7 @@ class StepTimes:
         if engine is not None:  # what is known before the first step
             self.model.observe(engine.expected.decode_line(1).q_s, 0, 1)
         self._bound = _StepBound()
+        self._told_at_s: float | None = None  # when a step, or the time without one, was last told of
         self._kinds: dict[_Kind, SmoothedBound] = {}
 
     # --- What is learned
@@ -102,6 +103,12 @@ class StepTimes:
             computing_s = self.model.step_s(num_prompt_tokens, len(chunks), num_prompts)
             self.model.observe_move(num_moved_tokens, duration_s - computing_s)
         self.model.observe(cycle_s, num_prompt_tokens, len(chunks), num_prompts)
+
+    def pass_time(self, now_s: float, *, ran_step: bool) -> None:
+        """Notes what has been until now, since it was last told: a step, or nothing."""
+        if self._told_at_s is not None and not ran_step:
+            self.engine.rest(max(0.0, now_s - self._told_at_s))
+        self._told_at_s = now_s
 
     def observe_segment(self, generation: GenerationView, num_steps: int) -> None:
         """Learns from a segment of ``num_steps`` that ``generation`` completed as its ``num_segments``-th."""
@@ -197,7 +204,8 @@ class SmoothedBound:
 class _StepBound:
     """An upper estimate of a step: the longest decode step of late, and the dearest prompt token on top of it.
 
-    A maximum that is slowly forgotten, where ``StepModel`` is a mean: a mean is exceeded by every other step.
+    A maximum that is slowly forgotten, where ``StepModel`` is a mean: a mean is exceeded by every other step. Only
+    further steps make it forget, so none raises it to more than ``MOST_OFF`` times as much.
     """
 
     def __init__(self) -> None:
@@ -209,15 +217,19 @@ class _StepBound:
             self._decode_s = _forgetful_maximum(self._decode_s, duration_s)
         elif self._decode_s is not None:
             per_token_s = max(0.0, duration_s - self._decode_s) / num_prompt_tokens
-            self._per_token_s = _forgetful_maximum(self._per_token_s, per_token_s)
+            self._per_token_s = _forgetful_maximum(self._per_token_s, per_token_s, self._usual_per_token_s)
 
     @property
     def decode_s(self) -> float:
         return DEFAULT_STEP_S if self._decode_s is None else self._decode_s
 
     def bound_s(self, num_prompt_tokens: int) -> float:
-        per_token_s = self.decode_s / DEFAULT_FREE_TOKENS if self._per_token_s is None else self._per_token_s
+        per_token_s = self._usual_per_token_s if self._per_token_s is None else self._per_token_s
         return self.decode_s + per_token_s * num_prompt_tokens
+
+    @property
+    def _usual_per_token_s(self) -> float:
+        return self.decode_s / DEFAULT_FREE_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +292,9 @@ class _LearnedTimes:
         off = abs(duration_s / expected_s - 1.0)
         self._deviation += (min(1.0, off) - self._deviation) / 16
 
+    def rest(self, idle_s: float) -> None:
+        """Forgets nothing: there is no profile to return to."""
+
 
 def _kind(generation: GenerationView) -> _Kind:
     request = generation.request
@@ -291,5 +306,12 @@ def _num_prompt_tokens(num_tokens: Iterable[int]) -> int:
     return sum(n for n in num_tokens if n > MOST_DECODED_TOKENS)
 
 
-def _forgetful_maximum(maximum: float | None, value: float) -> float:
-    return value if maximum is None else max(value, maximum + FORGETTING * (value - maximum))
+def _forgetful_maximum(maximum: float | None, value: float, least: float = 0.0) -> float:
+    """Returns a maximum with one more value.
+
+    One value raises it to ``MOST_OFF`` times as much at most, or as ``least`` if that is more: a hiccup is no bound.
+    """
+    if maximum is None:
+        return value
+    value = min(value, MOST_OFF * max(maximum, least))
+    return max(value, maximum + FORGETTING * (value - maximum))

@@ -3,17 +3,17 @@
 
 import heapq
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from llm_planner.core.errors import PlannerError
 from llm_planner.core.eviction import num_removable_tokens
 from llm_planner.core.execution_time import CoBatch
 from llm_planner.core.interfaces import BackendInfo
-from llm_planner.core.request import BudgetScope, OverrunStrategy
+from llm_planner.core.request import BudgetScope, OverrunStrategy, Urgency
 from llm_planner.core.shortening import droppable_tokens
 from llm_planner.scheduling.budget import Lengths, Measure, Setup, Task, execution_s
-from llm_planner.scheduling.budget_solver import BudgetSolver, Decision, Load
+from llm_planner.scheduling.budget_solver import BudgetSolver, Decision, Load, Prompt, prompts_s
 from llm_planner.scheduling.eviction import decide_eviction
 from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.scheduler import Scheduler
@@ -84,7 +84,8 @@ class Budgets:
         way_s = 2.0 * config.network_latency_s
         self._solver = BudgetSolver(k=config.pessimism, max_eviction_ratio=config.max_eviction_ratio, way_s=way_s)
         self._kept: dict[str, KeptBudget] = {}
-        self._known_worst_s: dict[tuple[str, bool], float] = {}  # until something changes that they depend on
+        self._newcomer: KeptBudget | None = None  # that is being decided about for the first time
+        self._known_worst_s: dict[tuple[str, bool, int], float] = {}  # until something changes that they depend on
         self.lengths = ExpectedLengths()
         self.on_admitted: Callable[[str], None] = lambda _: None
 
@@ -100,6 +101,7 @@ class Budgets:
         self._known_worst_s.clear()
         if not goal.take_predicted_length() and self._hangs_on_length(kept, now_s):
             goal.take_predicted_length(waits=True)
+        self._scheduler.rank_again(goal.generation)
 
     def _hangs_on_length(self, kept: KeptBudget, now_s: float) -> bool:
         """Returns whether it may be refused, or its plan harmed, by what is known of its length so far."""
@@ -120,14 +122,17 @@ class Budgets:
         return request_id in self._kept
 
     def close(self, request_id: str) -> None:
-        """Forgets a goal."""
-        self._kept.pop(request_id, None)
-        self._known_worst_s.clear()
+        """Forgets a goal; one that was never decided about is in nobody's worst case."""
+        kept = self._kept.pop(request_id, None)
+        if kept is not None and kept.decision is not None:
+            self._known_worst_s.clear()
 
     def keep(self, now_s: float) -> list[tuple[Goal, PlannerError]]:
         """Decides where there is something to decide; returns the goals that end now, with the reason."""
         refused: list[tuple[Goal, PlannerError]] = []
         self._known_worst_s.clear()
+        self._scheduler.times.pass_time(now_s, ran_step=False)
+        self._scheduler.wake(now_s)  # those that resume in this very step are in it, too
         had_slot = set(self._scheduler.reservations.live)
         for kept in self._in_question(now_s) if self._kept else ():
             before, error = kept.decision, self._try_to_decide(kept, now_s)
@@ -143,6 +148,7 @@ class Budgets:
         if not had_slot.issuperset(self._scheduler.reservations.live):  # a newcomer counts on it that others yield
             for kept in [k for r, k in self._kept.items() if r in had_slot]:
                 self._try_to_decide(kept, now_s)
+        self._scheduler.reservations.let_in = self._let_in(now_s)
         return refused
 
     def _protect(self, kept: KeptBudget, before: Decision, now_s: float) -> None:
@@ -150,10 +156,21 @@ class Budgets:
         request_id, is_only = kept.goal.request.request_id, len(self._kept) == 1  # with a budget
         if not is_only and kept.goal.generation.num_output_tokens >= kept.num_counted_tokens:
             self._reserve(request_id, None)  # longer than any decision counted on
+        elif self._can_wait(kept, now_s):
+            return  # forced in now, it would break what was promised to those that have a slot
         elif kept.left_s(now_s) > 0 and (is_only or request_id not in self._scheduler.reservations):
             most = min(len(self._kept), self._scheduler.config.max_num_seqs) - 1  # others that have a budget, too
             slot = replace(before, measures=(Measure.RESERVED_SLOT,), max_co_batched=most, num_omitted_tokens=0)
             self._pull(kept, slot)
+
+    def _can_wait(self, kept: KeptBudget, now_s: float) -> bool:
+        """Returns whether a goal has no place beside those with reserved slots, but time once they are done."""
+        if kept.goal.request.request_id in self._scheduler.reservations:
+            return False
+        task, load, time = self._task(kept), self._load(kept, now_s), self._scheduler.times.engine.cautious
+        if self._solver.has_place(task, load, time):
+            return False
+        return self._solver.later(task, load, time).wcet_s <= kept.left_s(now_s)
 
     def _try_to_decide(self, kept: KeptBudget, now_s: float) -> PlannerError | None:
         try:
@@ -182,12 +199,15 @@ class Budgets:
         )
 
     def _in_question(self, now_s: float) -> list[KeptBudget]:
-        """Returns the goals to decide about: new ones, those with reserved slots, and the tightest of the others."""
+        """Returns the goals to decide about: those with reserved slots, the tightest of the others, and new ones.
+
+        The tightest of the new ones come first: what these find taken is lost to them, and others may wait.
+        """
         for request_id, kept in list(self._kept.items()):
             if kept.goal.budget_ends_at_s is None or kept.is_overrun(now_s):
                 self._scheduler.reserve(request_id, None)
                 del self._kept[request_id]
-        new = [k for k in self._kept.values() if k.decision is None]
+        new = sorted((k for k in self._kept.values() if k.decision is None), key=lambda k: k.left_s(now_s))
         reserved = [k for r, k in self._kept.items() if k.decision and r in self._scheduler.reservations]
         waiting = (k for r, k in self._kept.items() if k.decision and r not in self._scheduler.reservations)
         return [*reserved, *heapq.nsmallest(RECHECKED, waiting, key=lambda k: k.left_s(now_s) - k.worst_s), *new]
@@ -209,18 +229,24 @@ class Budgets:
         return math.ceil(decision.num_tokens * self.lengths.tokens_per_step(goal))
 
     def _solve(self, kept: KeptBudget, now_s: float) -> Decision:
+        self._newcomer = kept if kept.decision is None else None
         times, solver = self._scheduler.times, self._solver
         if not times.engine.is_known:  # too early to judge, and no reason to refuse: it gets a slot
             most = self._scheduler.config.max_num_seqs - 1
             return Decision(
                 measures=(Measure.RESERVED_SLOT,), max_co_batched=most, num_tokens=1, wcet_s=0.0, setup=Setup()
             )
-        if kept.goal.request.overrun is OverrunStrategy.PARTIAL:  # it is closed a step earlier
-            solver = replace(solver, way_s=solver.way_s + times.engine.cautious.decode_line(1).q_s)
+        solver = replace(solver, way_s=self._way_s(kept))
         # What is over already is refused as any budget that cannot be kept: it was a good number when it came.
         return solver.solve(
             max(kept.left_s(now_s), 1e-9), self._task(kept), self._load(kept, now_s), times.engine.cautious
         )
+
+    def _way_s(self, kept: KeptBudget) -> float:
+        """Returns what is gone from a budget for the way, and of one whose plan is closed for a step: it is earlier."""
+        is_closed = kept.goal.request.overrun is OverrunStrategy.PARTIAL
+        step_s = self._scheduler.times.engine.cautious.decode_line(1).q_s if is_closed else 0.0
+        return self._solver.way_s + step_s
 
     def _note_prediction(self, kept: KeptBudget, decision: Decision, task: Task, now_s: float) -> None:
         """Notes what the first sound decision expects, counted from the arrival (docs/metrics.md)."""
@@ -238,7 +264,9 @@ class Budgets:
 
     def _pull(self, kept: KeptBudget, decision: Decision) -> None:
         goal, generation = kept.goal, kept.goal.generation
-        if _counts_on(kept.decision) != _counts_on(decision):
+        if kept.decision is None:  # from now on it is in the worst case of all
+            self._known_worst_s.clear()
+        elif _counts_on(kept.decision) != _counts_on(decision):
             self._forget_worst(kept)
         kept.decision = decision
         kept.measures |= set(decision.measures)
@@ -255,6 +283,54 @@ class Budgets:
             # Half a token more, so that rounding down gives the number that was decided.
             share = (decision.num_removed_tokens + 0.5) / generation.num_prompt_tokens
             decide_eviction(generation, share if decision.num_removed_tokens else 0.0, self._info)
+
+    def _let_in(self, now_s: float) -> set[str]:
+        """Returns the urgent goals whose prompts are computed beside reserved slots: all promises are kept with them.
+
+        In the order in which they came, so that none starves behind smaller ones. Without this, reservations that
+        follow each other would keep the prompt of an emergency without a budget waiting without an end.
+        """
+        scheduler, reservations = self._scheduler, self._scheduler.reservations
+        everyone = (*scheduler.running, *scheduler.ready) if reservations and scheduler.times.engine.is_known else ()
+        reservations.let_in = ()
+        urgent = [g for g in everyone if g.request.urgency is Urgency.URGENT and reservations.holds_back(g)]
+        if not urgent:
+            return set()
+        self._newcomer = None
+        decided = [kept for kept in self._kept.values() if kept.decision is not None]
+        slack_s = min((self._slack_s(kept, now_s) for kept in decided), default=math.inf)
+        ledger = scheduler.ledger
+        free_blocks = ledger.capacity_blocks - sum(ledger.blocks_for(self._own_kv_tokens(kept)) for kept in decided)
+        num_slots = reservations.num_slots(scheduler.config.max_num_seqs) - len(reservations.live)
+        let_in: set[str] = set()
+        for generation in sorted(urgent, key=lambda g: (g.arrival_s, g.order))[: max(0, num_slots)]:
+            slack_s -= self._cost_beside_s(generation, decided)
+            own_tokens = generation.peak_kv_len - generation.sequence.num_cached_tokens
+            free_blocks -= ledger.blocks_for(own_tokens)
+            if slack_s < 0.0 or free_blocks < 0:
+                break
+            let_in.add(generation.request_id)
+        return let_in
+
+    def _slack_s(self, kept: KeptBudget, now_s: float) -> float:
+        """Returns by how much a goal that was promised to be in time may be held up."""
+        is_reserved = kept.goal.request.request_id in self._scheduler.reservations
+        worst_s = self._worst_s(kept) if is_reserved else kept.worst_s
+        return kept.left_s(now_s) - self._way_s(kept) - worst_s
+
+    def _cost_beside_s(self, generation: Generation, decided: Collection[KeptBudget]) -> float:
+        """Returns by how much a goal holds up those with budgets at the worst: by its prompt, then in each step."""
+        time = self._scheduler.times.engine.cautious
+        kv_lens = [_kv_len(kept.goal.generation) for kept in decided]
+        num_steps = max((self._task(kept).pessimistic_tokens(self._solver.k) for kept in decided), default=0)
+        prompt_s = time.prefill_s(
+            generation.num_uncomputed_tokens,
+            generation.kv_len,
+            self._scheduler.config.max_num_batched_tokens,
+            CoBatch(len(kv_lens), sum(kv_lens)),
+        )
+        one, two = time.decode_line(1), time.decode_line(2)
+        return prompt_s + num_steps * (two.q_s - one.q_s + two.p_s * (_kv_len(generation) + num_steps))
 
     # --- What the solver must know
 
@@ -303,9 +379,9 @@ class Budgets:
             has_free_slot=has_free_slot,
             kv_lens=tuple(_kv_len(g) for g in others if g in present),
             returning_kv_lens=tuple(_kv_len(g) for g in others if g not in present and g.is_decoding),
-            num_prompt_tokens=sum(_num_prompt_tokens(g) for g in others if g in present),
+            prompts=_prompts(g for g in others if g in present),
             reserved_kv_lens=tuple(_kv_len(k.goal.generation) for k in reserved),
-            reserved_prompt_tokens=sum(_num_prompt_tokens(k.goal.generation) for k in reserved),
+            reserved_prompts=_prompts(k.goal.generation for k in reserved),
             reserved_s=max(map(self._worst_s, reserved), default=0.0),
             max_co_batched=min([config.max_num_seqs - 1, *limits]),
             reserved_slack_s=min(
@@ -349,24 +425,29 @@ class Budgets:
         """Returns how long another goal still takes at the worst, in the slot that is, or would be, reserved for it.
 
         Every decision asks it of all goals that hold one, so it is remembered while nothing that it depends on changes.
+        Of a goal that is being decided about for the first time this is the length of its cache; of further ones that
+        are still to be decided about nothing is, so many that come at once do not make each decision longer.
 
         Args:
             kept: The goal.
             others_yield: Whether it runs with no more than the other goals with budgets, and one that comes.
         """
-        key = (kept.goal.request.request_id, others_yield)
+        newcomer = self._newcomer
+        newcomer_kv_len = 0 if newcomer is None or newcomer is kept else _kv_len(newcomer.goal.generation)
+        key = (kept.goal.request.request_id, others_yield, newcomer_kv_len)
         if key not in self._known_worst_s:
             self._known_worst_s[key] = self._find_worst_s(kept, others_yield=others_yield)
         return self._known_worst_s[key]
 
     def _forget_worst(self, kept: KeptBudget) -> None:
-        for others_yield in (False, True):
-            self._known_worst_s.pop((kept.goal.request.request_id, others_yield), None)
+        for key in [key for key in self._known_worst_s if key[0] == kept.goal.request.request_id]:
+            del self._known_worst_s[key]
 
     def _find_worst_s(self, kept: KeptBudget, *, others_yield: bool) -> float:
         scheduler, own_id, decision = self._scheduler, kept.goal.request.request_id, kept.decision
         task, live = self._task(kept), scheduler.reservations.live
-        budgeted = {k.goal.generation for r, k in self._kept.items() if r != own_id}
+        counted = (k for k in self._kept.values() if k.decision is not None or k is self._newcomer)
+        budgeted = {k.goal.generation for k in counted if k is not kept}
         reserved = {g for g in budgeted if g.request_id in live}
         known = budgeted.union(scheduler.running)
         most = min(len(budgeted), scheduler.config.max_num_seqs - 1)  # that wait as it does may run along then
@@ -378,14 +459,13 @@ class Budgets:
                 known.update(g for g in scheduler.generations if g.is_decoding)
         known.discard(kept.goal.generation)
         largest = sorted(map(_kv_len, known), reverse=True)[: max(0, most)]
-        wait_tokens = sum(_num_prompt_tokens(g) for g in reserved)
         chunk_tokens, time = scheduler.config.max_num_batched_tokens, scheduler.times.engine.cautious
         removed = 0 if decision is None or task.is_evicted else decision.num_removed_tokens
         num_tokens = replace(task, is_evicted=task.is_evicted or removed > 0).pessimistic_tokens(self._solver.k)
         if decision is not None and decision.max_tokens is not None:
             num_tokens = min(num_tokens, decision.max_tokens)
         setup = Setup(
-            wait_s=time.prefill_s(wait_tokens, 0, chunk_tokens) if wait_tokens else 0.0,
+            wait_s=prompts_s(_prompts(reserved), chunk_tokens, time),
             chunk_tokens=chunk_tokens,
             co_batch=CoBatch(len(largest), sum(largest)),
             num_removed_tokens=removed,
@@ -412,5 +492,5 @@ def _kv_len(generation: Generation) -> int:
     return generation.num_tokens - generation.num_evicted_tokens
 
 
-def _num_prompt_tokens(generation: Generation) -> int:
-    return 0 if generation.is_decoding else generation.num_uncomputed_tokens
+def _prompts(generations: Iterable[Generation]) -> tuple[Prompt, ...]:
+    return tuple(Prompt(g.num_uncomputed_tokens, g.kv_len) for g in generations if not g.is_decoding)

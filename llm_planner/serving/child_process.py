@@ -81,7 +81,8 @@ class LoopRunner:
     Deferrable messages (``Inbox``) wait for all others, and between two steps they take as long as the first of these:
     many goals that come at once slow a plan that is being written down by half, and do not stop it. They also wait, for
     a second at most, while a short time budget is being kept, whose worst case does not count on them. Those with a
-    time budget of their own wait only while the plan of an emergency is being written.
+    time budget of their own wait only while the plan of an emergency is being written, or such a short budget is kept,
+    and then take no longer than the steps.
 
     Args:
         connection: To the parent.
@@ -162,10 +163,10 @@ class LoopRunner:
         if not is_due:
             return False
         has_had_its_time = self._deferred_s > self._step_s
-        if self._inbox.is_hurried:  # there is an end to its time: only an emergency may use it up
-            return has_had_its_time and self._loop.has_emergency
-        has_waited = now_s - self._waits_since_s > _LONGEST_WAIT_S
         is_budget_short = self._loop.least_budget_s(now_s) < _SHORT_BUDGET_S
+        if self._inbox.is_hurried:  # there is an end to its time: only an emergency, or a shorter one, may use it up
+            return has_had_its_time and (is_budget_short or self._loop.has_emergency)
+        has_waited = now_s - self._waits_since_s > _LONGEST_WAIT_S
         return (is_budget_short and not has_waited) or has_had_its_time
 
     def _is_pressing(self, share: float) -> bool:

@@ -233,7 +233,7 @@ class Goal:
             message += (
                 "there is no room for more; shorten the scene, or give the engine more KV blocks or a longer context"
             )
-        return PlannerError(ErrorCode.PLAN_TRUNCATED, message)
+        return _truncated(message)
 
     @property
     def what_is_late(self) -> str:
@@ -295,7 +295,8 @@ def open_goal(
         expects_reports: Whether the robot reports its segments.
 
     Raises:
-        PlannerError: PROMPT_TOO_LONG if there is no room for a plan behind the prompt.
+        PlannerError: PROMPT_TOO_LONG if there is no room for a plan behind the prompt; PLAN_TRUNCATED if what was
+            delivered has all the tokens that the plan may have, and is not complete.
     """
     request, sequence = record.request, prepared.sequence
     if sequence.prefix_id is not None:
@@ -307,6 +308,10 @@ def open_goal(
             f"the prompt has {len(sequence.prompt_token_ids)} tokens and leaves no room for a plan; shorten the "
             "scene or give the engine more KV blocks",
         )
+    num_left = request.max_tokens - prepared.num_delivered_tokens
+    is_plan_complete = record.is_complete or prepared.session.is_complete
+    if num_left < 1 and not is_plan_complete:
+        raise _truncated(f"the plan had {prepared.num_delivered_tokens} tokens and no end; raise max_tokens")
     execution = ExecutionTracker(record.arrival_s, scheduler.config.network_latency_s, expects_reports=expects_reports)
     goal = Goal(
         request=request,
@@ -316,10 +321,10 @@ def open_goal(
             sequence=sequence,
             arrival_s=record.arrival_s,
             execution=execution,
-            max_output_tokens=min(room_tokens, request.max_tokens - prepared.num_delivered_tokens),
+            max_output_tokens=min(room_tokens, max(1, num_left)),  # a plan that is complete takes none
         ),
         execution=execution,
-        is_plan_complete=record.is_complete or prepared.session.is_complete,
+        is_plan_complete=is_plan_complete,
         is_partial=record.is_partial,
         verdict=record.verdict,
         awaited_length=prepared.length,
@@ -332,3 +337,7 @@ def open_goal(
     if request.delivered:
         goal.replay(record, now_s)
     return goal
+
+
+def _truncated(message: str) -> PlannerError:
+    return PlannerError(ErrorCode.PLAN_TRUNCATED, message)

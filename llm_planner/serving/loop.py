@@ -235,17 +235,24 @@ class PlannerLoop:
 
     def _keep_time(self, now_s: float) -> list[Event]:
         """Notes predicted lengths, and ends, or closes, the goals that are due."""
-        self._unpredicted = [goal for goal in self._unpredicted if not goal.take_predicted_length()]
+        self._take_predicted_lengths()
         events: list[Event] = []
         if self._scheduled is None:  # before the deadlines: what could never be kept is refused, not missed
             events += [self._end(goal, error.code, error.message) for goal, error in self._budgets.keep(now_s)]
-            events += [self._shed(self._goals[r], now_s) for r in self._scheduler.shed(now_s)]
+            events += [self._shed(self._goals[r], now_s) for r in self._scheduler.shed(now_s, self._budgets.keeps)]
         for goal in self._deadlines.take_due(self._goals, now_s):
             if self._deadlines.is_overrun(goal, now_s):
                 events += self._alone(self._overrun, goal, now_s)
             else:
                 events.append(self._end(goal, ErrorCode.ROBOT_SILENT, "the robot did not report its segment in time"))
         return events
+
+    def _take_predicted_lengths(self) -> None:
+        """Notes the lengths that are predicted by now; by these, policies that look ahead rank."""
+        predicted = [goal for goal in self._unpredicted if goal.take_predicted_length()]
+        self._unpredicted = [goal for goal in self._unpredicted if goal not in predicted]
+        for goal in predicted:
+            self._scheduler.rank_again(goal.generation)
 
     def _end_unschedulable(self) -> list[Event]:
         message = "the plan outgrew the KV cache; give the engine more KV blocks"
@@ -255,7 +262,9 @@ class PlannerLoop:
     def _take(self, scheduled: SchedulerOutput, output: StepOutput, now_s: float) -> list[Event]:
         """Hands tokens to their sessions, segments to their robots, and all of it to the scheduler."""
         self._meter.count(scheduled, output)
-        ran = [goal for r in scheduled.num_scheduled_tokens if (goal := self._goals.get(r)) is not None]
+        generations = {g.request_id: g for g in self._scheduler.ran(scheduled)}
+        ran = [goal for r in generations if (goal := self._goals.get(r)) is not None]
+        ran = [g for g in ran if g.generation is generations[g.request.request_id]]  # not one that came with an old id
         late = [g for g in ran if g.request.time_budget_s is not None and self._deadlines.is_too_late(g, now_s)]
         ran = [goal for goal in ran if not goal.is_plan_complete and goal not in late]  # not one closed meanwhile
         output = output.limited({g.request.request_id: g.generation.num_tokens_left for g in ran})

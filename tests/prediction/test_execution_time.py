@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.execution_time import CoBatch
 from llm_planner.core.interfaces import BackendInfo
-from llm_planner.prediction.execution_time import STALE_S, Drift, ProfiledTime, ProfiledTimes, check_fits
+from llm_planner.prediction.execution_time import HALF_LIFE_S, STALE_S, Drift, ProfiledTime, ProfiledTimes, check_fits
 from llm_planner.prediction.profile import Chunk, find_profile
 
 PROFILE = find_profile("llama3-8b-rtx4090")
@@ -152,3 +152,16 @@ def test_it_says_what_it_counts_on():
     assert ProfiledTimes(PROFILE).source == "profile llama3-8b-rtx4090"
     dated = replace(PROFILE, measured_at="2026-01-02T03:04:05+00:00")
     assert ProfiledTimes(dated).source == "profile llama3-8b-rtx4090, measured at 2026-01-02T03:04:05+00:00"
+
+
+def test_a_correction_is_forgotten_while_no_step_confirms_it():
+    """Budgets are refused for it, so that nothing may run which would end it."""
+    times = ProfiledTimes(PROFILE)
+    before = times.cautious
+    run_for(times, 60.0, 4.0)
+    assert times.drift == pytest.approx(4.0, rel=0.01)
+    times.rest(HALF_LIFE_S)
+    assert times.drift == pytest.approx(2.0, rel=0.01)
+    times.rest(20 * HALF_LIFE_S)
+    assert times.cautious.decode_factor == pytest.approx(before.decode_factor, rel=0.01)
+    assert times.cautious.prefill_factor == pytest.approx(before.prefill_factor, rel=0.01)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from llm_planner.core.execution_time import ALONE, CoBatch, DecodeLine
 from llm_planner.scheduling.budget import Lengths, Task
-from llm_planner.scheduling.budget_solver import Load
+from llm_planner.scheduling.budget_solver import Load, Prompt
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,15 @@ tasks = _tasks()
 kv_lens = st.lists(st.integers(1, 4000), max_size=16).map(tuple)
 companies = kv_lens.map(lambda lens: CoBatch(len(lens), sum(lens)))
 slacks = st.just(float("inf")) | st.floats(0.0, 5.0)
+prompts = st.lists(st.builds(Prompt, st.integers(1, 2000), st.integers(0, 2000)), max_size=3).map(tuple)
 loads = st.builds(
     Load,
     has_free_slot=st.booleans(),
     kv_lens=kv_lens,
     returning_kv_lens=kv_lens,
-    num_prompt_tokens=st.integers(0, 5000),
+    prompts=prompts,
     reserved_kv_lens=st.lists(st.integers(1, 4000), max_size=3).map(tuple),
-    reserved_prompt_tokens=st.integers(0, 2000),
+    reserved_prompts=prompts,
     reserved_s=st.floats(0.0, 5.0),
     max_co_batched=st.integers(-1, 15),
     reserved_slack_s=slacks,

@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.scheduling.budget import Lengths, Measure, Setup, alpha_star, execution_s
+<<<<<<< HEAD
 from llm_planner.scheduling.budget_solver import BudgetSolver, Load, _rounded
+=======
+from llm_planner.scheduling.budget_solver import BudgetSolver, Load, Prompt
+>>>>>>> w7
 from tests.scheduling.budget_builders import LinearTime, loads, make_task, tasks, times
 
 SOLVER = BudgetSolver()
@@ -176,7 +180,7 @@ TIME = LinearTime(prefill_s_per_token=1e-4, q_s=0.02, per_sequence_s=0.002, p_s=
 TASK = make_task(
     num_uncomputed_tokens=1000, kv_len=0, num_removable_tokens=960, lengths=Lengths(lower=10, expected=10.0)
 )
-BUSY = Load(kv_lens=(500,) * 7, num_prompt_tokens=3000)
+BUSY = Load(kv_lens=(500,) * 7, prompts=(Prompt(3000, 0),))
 """Alone: 0.1 s of prefill, and 49 steps of 0.02 s and 0.01 s for the cache."""
 
 

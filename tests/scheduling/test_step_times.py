@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the one source of step times learns, and what it answers."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.core.time_utility import NORMAL
 from llm_planner.prediction.execution_time import ProfiledTimes
 from llm_planner.prediction.profile import Chunk, find_profile
-from llm_planner.scheduling.step_model import DEFAULT_STEP_S
+from llm_planner.scheduling.step_model import DEFAULT_STEP_S, MOST_OFF
 from llm_planner.scheduling.step_times import DEFAULT_SEGMENT_STEPS, ENOUGH_STEPS, SmoothedBound, StepTimes
 from tests.scheduling.builders import make_generation, make_scheduler
 
@@ -100,10 +101,33 @@ def test_a_prompt_makes_only_the_steps_with_a_prompt_longer():
 
 @given(st.lists(st.floats(0.001, 1.0), min_size=1, max_size=50))
 def test_no_step_is_longer_than_what_was_seen_of_late(durations_s):
-    times = StepTimes()
+    times, most_s = StepTimes(), math.inf
     for duration_s in durations_s:
         times.observe_step(chunks(1), duration_s)
-        assert duration_s <= times.bound_s(step(1)) <= max(durations_s)
+        assert min(duration_s, most_s) <= times.bound_s(step(1)) <= max(durations_s)
+        most_s = MOST_OFF * times.bound_s(step(1))
+
+
+def test_a_step_that_was_held_up_is_no_bound_of_those_that_follow():
+    times = StepTimes()
+    for _ in range(20):
+        times.observe_step(chunks(1), 0.01)
+        times.observe_step(chunks(1, 200), 0.03, num_prompt_tokens=200)
+    times.observe_step(chunks(1, 20), 1.0, num_prompt_tokens=20)
+    assert times.bound_s(step(1, 1000)) < 0.5
+    times.observe_step(chunks(1), 30.0)
+    assert times.bound_s(step(1)) <= 0.04
+
+
+@pytest.mark.parametrize("duration_s", [5.0, 30.0])
+def test_a_stall_does_not_make_what_steps_take_infeasible(duration_s):
+    """Nothing that is refused for it would run, and so nothing would ever correct it."""
+    times = StepTimes()
+    for _ in range(50):
+        times.observe_step(chunks(1), 0.01)
+    times.observe_step(chunks(1), duration_s)
+    assert times.engine.cautious.decode_line(1).q_s < 0.02
+    assert times.step_s < 0.02
 
 
 def test_a_slow_step_is_forgotten():

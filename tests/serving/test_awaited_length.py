@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.prediction.length import LengthDistribution
 from llm_planner.serving import awaited_length
 from llm_planner.serving.awaited_length import AwaitedLength
+from llm_planner.serving.events import Finished
+from llm_planner.serving.fake import FakeBackend
+from tests.serving.builders import StubPreparer, make_loop, make_request
 
 FORTY = LengthDistribution.from_buckets([1.0] * 40, 1)
 
@@ -78,3 +84,31 @@ def test_what_is_taken_back_is_not_made():
 def test_what_is_known_is_there():
     assert AwaitedLength.known(FORTY).is_here
     assert AwaitedLength.known(FORTY).wait() is FORTY
+
+
+LENGTHS = {f"r{number}": number for number in (50, 40, 30, 20, 10, 5)}
+
+
+class KnowingPreparer(StubPreparer):
+    """Predicts the length that the number of a goal says, and is asked for it after the goal was queued."""
+
+    def prepare(self, request):
+        prepared, num_tokens = super().prepare(request), LENGTHS.get(request.request_id)
+        if num_tokens is None:
+            return prepared
+        weights = [0.0] * (num_tokens - 1) + [1.0] + [0.0] * (60 - num_tokens)
+        return replace(prepared, length=AwaitedLength.known(LengthDistribution.from_buckets(weights, 1)))
+
+
+@pytest.mark.parametrize("policy", ["a_min", "adaptive"])
+def test_goals_are_ranked_by_lengths_that_were_predicted_after_they_were_queued(policy):
+    backend = FakeBackend(plans={"go": "fast();" * 3})
+    loop = make_loop(backend=backend, policy=policy, do_clients_report=False, max_num_seqs=1)
+    loop._preparer = KnowingPreparer(backend)
+    loop.submit(make_request("first", "go"), 0.0)
+    loop.step(0.0)
+    for request_id in LENGTHS:
+        loop.submit(make_request(request_id, "go"), 0.0)
+    events = [event for number in range(200) for event in loop.step(0.01 * number)]
+    ended = [event.request_id for event in events if isinstance(event, Finished)]
+    assert ended == ["first", *reversed(LENGTHS)]

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time budgets from arrival on, in virtual time."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import BudgetScope, OverrunStrategy, Urgency
+from llm_planner.prediction.execution_time import ProfiledTimes
 from llm_planner.scheduling.budget import Lengths
-from llm_planner.serving.events import SegmentReady
+from llm_planner.serving.events import Finished, SegmentReady
 from llm_planner.serving.expected_lengths import ExpectedLengths
-from tests.serving.budget_run import LONG, PLAN, WHOLE, Run
+from tests.serving.budget_run import LONG, PLAN, WHOLE, Chunk, Run
+from tests.serving.budget_run import number as assumed
 
 
 def test_a_budget_that_is_easily_kept_takes_no_measure():
@@ -256,6 +260,105 @@ def test_worst_cases_are_found_once_before_a_step_in_which_nothing_changes(monke
     assert len(found) == 2 * num_budgets  # whether others yield, and whether not
 
 
+def test_a_goal_that_resumes_in_this_very_step_is_counted_in_the_decision():
+    run = Run(policy="edf_segment", max_num_seqs=1)
+    run.submit("other").go(until_s=0.5)
+    (other,) = run.loop._scheduler.generations
+    assert run.loop._scheduler.num_suspended == 1
+    run.now_s = other.resume_at_s
+    run.submit(time_budget_s=0.5).step()
+    assert run.loop._scheduler.num_suspended == 0
+    assert "reserved_slot" in run.loop._goals["r1"].measures
+
+
+@pytest.mark.parametrize("budget_s", [0.15, 0.16, 0.2, 0.23])
+def test_the_prompts_of_others_look_at_their_own_caches(budget_s):
+    """Twelve short ones behind a long shared prefix take longer than one of all their tokens behind none."""
+    run = Run(can_evict=False, max_num_seqs=16, network_latency_s=0.0)
+    profile = run.backend.profile
+    square, line, fixed = assumed(5.47e-8), assumed(6.93e-5), assumed(4.84e-3)
+    base, sequence, token = assumed(4e-3), assumed(5e-4), assumed(1e-6)
+    run.backend.profile = replace(
+        profile,
+        hides_prompts=False,
+        prefill=replace(profile.prefill, a_s_per_token2=square, b_s_per_token=line, c_s=fixed),
+        decode=replace(profile.decode, base_s=base, per_sequence_s=sequence, per_kv_token_s=token),
+    )
+    run.loop._scheduler.times.engine = ProfiledTimes(run.backend.profile)
+    run.loop._budgets.lengths = Oracle()
+    run.preparer.system = "you are a robot " * 417
+    run.submit("first").go()
+    for number in range(12):
+        run.submit(f"other{number}", "go" + " see" * 24)
+    run.submit("r1", "go" + " see" * 24, time_budget_s=budget_s, overrun=OverrunStrategy.KILL).go()
+    assert run.result().error_code in (ErrorCode.NONE, ErrorCode.BUDGET_INFEASIBLE)
+
+
+def test_a_goal_that_can_wait_takes_no_slot_beside_one_that_was_promised_to_be_in_time():
+    run = Run("fcfs_segment", can_evict=False, max_num_seqs=2, network_latency_s=0.0, max_num_batched_tokens=2048)
+    run.loop._budgets.lengths = Oracle()
+    run.submit("tight", "go" + " see" * 3000, time_budget_s=0.569, overrun=OverrunStrategy.KILL)
+    run.submit("lax", "go" + " see" * 50, time_budget_s=1.8, overrun=OverrunStrategy.KILL, **WHOLE)
+    run.go(until_s=0.01)
+    run.submit("urgent", "go" + " see" * 50, urgency=Urgency.URGENT).go()
+    assert {r: run.result(r).error_code for r in ("tight", "lax")} == dict.fromkeys(("tight", "lax"), ErrorCode.NONE)
+
+
+def test_an_emergency_without_a_budget_starves_behind_no_reservations_and_breaks_none():
+    run = Run("tardiness", can_evict=False, max_num_seqs=4, network_latency_s=0.0)
+    run.loop._budgets.lengths = Oracle()
+    for number in range(50):  # more than the engine can serve
+        run.go(until_s=0.12 * number)
+        run.now_s = max(run.now_s, 0.12 * number)
+        run.submit(f"r{number}", "long", time_budget_s=2.0, overrun=OverrunStrategy.KILL, **WHOLE)
+        if number == 4:
+            arrival_s = run.now_s
+            run.submit("urgent", "go", urgency=Urgency.URGENT)
+    run.go()
+    assert run.first_segment_at_s("urgent") - arrival_s < 0.5
+    kept = {ErrorCode.NONE, ErrorCode.BUDGET_INFEASIBLE}
+    assert {run.result(f"r{number}").error_code for number in range(50)} == kept
+
+
+def test_an_emergency_for_which_a_promise_has_no_time_waits():
+    run = Run("tardiness", can_evict=False, max_num_seqs=4, network_latency_s=0.0)
+    run.loop._budgets.lengths = Oracle()
+    run.submit("first", "long").submit("second", "long").submit("third", "long").submit("fourth", "long").go(3)
+    run.submit("tight", "long", time_budget_s=0.57, overrun=OverrunStrategy.KILL, **WHOLE).step()
+    run.submit("urgent", "go" + " see" * 3000, urgency=Urgency.URGENT).go()
+    assert run.result("tight").error_code is ErrorCode.NONE
+    (kept_at_s,) = [t for t, e in run.events if isinstance(e, Finished) and e.request_id == "tight"]
+    assert run.first_segment_at_s("urgent") > kept_at_s
+
+
+def test_many_that_come_at_once_do_not_make_each_decision_longer(monkeypatch):
+    run, found = Run(max_num_seqs=4), []
+    for number in range(4):
+        run.submit(f"held{number}", "long", time_budget_s=0.6, **WHOLE)
+    run.go(3)
+    find = run.loop._budgets._find_worst_s
+    monkeypatch.setattr(run.loop._budgets, "_find_worst_s", lambda *a, **k: found.append(a) or find(*a, **k))
+    nums = []
+    for num_goals in (10, 40):
+        for number in range(num_goals):
+            run.submit(
+                f"r{num_goals}_{number}", "long" + " see" * 2000, time_budget_s=0.1, overrun=OverrunStrategy.KILL
+            )
+        found.clear()
+        run.loop._budgets.keep(run.now_s)
+        nums.append(len(found))
+    assert nums[1] == nums[0]
+
+
+def test_of_those_that_come_together_the_tightest_is_decided_about_first():
+    run, admitted = Run(), []
+    run.loop.tell_admissions(admitted.append)
+    for number, budget_s in enumerate((9.0, 3.0, 1.0, 6.0)):
+        run.submit(f"r{number}", time_budget_s=budget_s)
+    run.step()
+    assert admitted == ["r2", "r1", "r3", "r0"]
+
+
 arrivals = st.lists(
     st.tuples(
         st.floats(0.0, 0.5),
@@ -346,6 +449,21 @@ def test_a_budget_that_is_over_before_the_first_decision_is_refused_and_not_miss
     run.now_s += 0.02  # a step was running
     run.go()
     assert run.result().error_code is ErrorCode.BUDGET_INFEASIBLE
+
+
+def test_an_engine_that_was_slow_is_not_taken_for_slow_for_ever():
+    """Nothing but tight budgets comes afterwards, so that no step runs while they are refused."""
+    run = Run(can_evict=False)
+    run.loop._budgets.lengths = Oracle()
+    for _ in range(100):
+        for chunks in ([(1, 500)], [(300, 32)]):
+            slow_s = 4.0 * run.backend.profile.step_s(Chunk(*chunk) for chunk in chunks)
+            run.loop._scheduler.times.engine.observe(chunks, slow_s)
+    for number in range(10):
+        run.now_s += 60.0
+        run.submit(f"r{number}", time_budget_s=0.08, overrun=OverrunStrategy.KILL).go()
+    assert run.result("r0").error_code is ErrorCode.BUDGET_INFEASIBLE
+    assert run.result("r9").error_code is ErrorCode.NONE
 
 
 def test_a_goal_whose_first_segment_is_out_continues_alongside_the_next_one():

@@ -132,6 +132,21 @@ def test_cancel_at_any_time_releases_everything():
         assert status.num_free_kv_blocks == status.num_kv_blocks - 2  # the shared prefix stays
 
 
+def test_a_new_goal_with_the_id_of_one_that_ended_gets_none_of_its_tokens():
+    """It comes between a decision, after which something had to be said first, and its step."""
+    run = Run(make_loop({"go": "a(1);" * 5, "other": "b(2);" * 5}, policy="fcfs_stream"), reports=False)
+    run.submit("r1", "go")
+    run.take(run.loop.step(0.0))
+    run.submit("late", "go", time_budget_s=1e-6)
+    run.take(run.loop.step(0.01))
+    assert run.result("late").error_code is not ErrorCode.NONE
+    run.loop.cancel("r1")
+    run.submit("r1", "other")
+    for _ in range(30):
+        run.take(run.loop.step(0.02))
+    assert run.texts() == ["b(2);"] * 5
+
+
 def test_a_prompt_beyond_the_model_is_refused():
     run = Run(make_loop(backend=FakeBackend(max_model_len=64)))
     run.submit("r1", "go " * 100)

@@ -73,6 +73,31 @@ def test_delivered_tokens_count_as_tokens():
     assert run.result().metrics.num_output_tokens == 15
 
 
+@pytest.mark.parametrize("policy", ["fcfs_segment", "tardiness_safe", "a_min"])
+def test_a_goal_that_had_written_all_it_may_ends_and_harms_no_other(policy):
+    run = Run(make_loop({"go": "a(1);" * 40, "other": "b(2);c(3);"}, policy=policy), seconds=0.0)
+    run.submit("other", "other")
+    delivered = tuple(make_segment(i, "a(1);") for i in range(6))  # 30 bytes: 10 tokens
+    request = make_request(delivered=delivered, max_tokens=10)
+    run.take(run.loop.open(GoalRecord(request=request, arrival_s=0.0, delivered_at_s=(0.0,) * 6), 0.0))
+    run.go()
+    assert run.result().error_code is ErrorCode.PLAN_TRUNCATED
+    assert run.result().error_msg == "the plan had 10 tokens and no end; raise max_tokens"
+    assert run.result().segments == delivered
+    assert run.result("other").error_code is ErrorCode.NONE
+
+
+def test_a_complete_plan_of_all_the_tokens_that_it_may_have_waits_for_its_robot():
+    run = Run(make_loop({"go": "a(1);"}, policy="tardiness_safe"), reports=False)
+    request = make_request(delivered=tuple(make_segment(i, "a(1);") for i in range(6)), max_tokens=10)
+    record = GoalRecord(request=request, arrival_s=0.0, delivered_at_s=(0.0,) * 6, is_complete=True)
+    run.take(run.loop.open(record, 1.0))
+    run.submit("other", "go")
+    run.take(run.loop.step(1.0))
+    run.take(run.loop.report(succeeded("r1", 5), 1.6))
+    assert run.result().error_code is ErrorCode.NONE
+
+
 def test_what_was_delivered_before_counts_where_goals_are_ranked():
     """A robot that is busy for a minute waits for nothing, however long ago its goal came."""
     run = Run(make_loop({"go": "a(1);b(2);"}, policy="tardiness", max_num_seqs=1))

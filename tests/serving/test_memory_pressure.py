@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode
-from llm_planner.core.request import PlanRequest
+from llm_planner.core.request import OverrunStrategy, PlanRequest, Urgency
 from llm_planner.core.step import Sequence
 from llm_planner.scheduling.policies import make_policy, policy_names
 from llm_planner.scheduling.scheduler import Scheduler
@@ -17,6 +17,7 @@ from llm_planner.serving.events import Finished
 from llm_planner.serving.fake import FakeBackend
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.preparation import Prepared
+from tests.serving.budget_run import Run as BudgetRun
 from tests.serving.builders import make_request, make_session
 
 BLOCK_SIZE = 4
@@ -111,3 +112,29 @@ def test_no_request_waits_for_ever(goals, policy, num_kv_blocks, can_offload, ma
     assert set(codes) == {f"r{number}" for number in range(len(goals))}
     refused_or_cut = {ErrorCode.OUT_OF_MEMORY, ErrorCode.PROMPT_TOO_LONG, ErrorCode.PLAN_TRUNCATED}
     assert set(codes.values()) <= {ErrorCode.NONE, *refused_or_cut}
+
+
+def beside_a_long_one(policy, *, can_offload=True, **urgent):
+    """Returns a run in which a plan of 3 s holds nearly all of the memory, and how long an urgent goal waited then."""
+    run = BudgetRun(policy=policy, max_num_seqs=4, can_evict=False, num_kv_blocks=70, network_latency_s=0.0)
+    run.loop._scheduler._can_offload = can_offload
+    run.backend.plans["huge"] = "fast();" * 100
+    run.submit("other", "huge" + " see" * 600, max_tokens=1500, plan_only=True).go(until_s=0.5)
+    arrival_s = run.now_s
+    run.submit("urgent", "go" + " see" * 200, urgency=Urgency.URGENT, **urgent).go()
+    return run, run.first_segment_at_s("urgent") - arrival_s
+
+
+@pytest.mark.parametrize("can_offload", [True, False])
+@pytest.mark.parametrize("policy", ["tardiness", "pud"])
+def test_a_running_plan_gives_its_memory_to_a_more_pressing_one(policy, can_offload):
+    run, waited_s = beside_a_long_one(policy, can_offload=can_offload)
+    assert waited_s < 0.1
+    assert run.result("other").error_code is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("policy", ["fcfs_stream", "edf_segment", "tardiness_safe"])
+def test_a_running_plan_gives_its_memory_to_one_with_a_reserved_slot(policy):
+    run, waited_s = beside_a_long_one(policy, time_budget_s=0.5, overrun=OverrunStrategy.KILL)
+    assert waited_s < 0.5
+    assert run.result("other").error_code is ErrorCode.NONE

@@ -2,6 +2,9 @@
 """Load shedding in the loop: opt-in, with a number and a sentence, counted, and of no goal that had begun."""
 
 from llm_planner.core.errors import ErrorCode
+from llm_planner.core.request import OverrunStrategy
+from tests.serving.budget_run import WHOLE
+from tests.serving.budget_run import Run as BudgetRun
 from tests.serving.builders import make_loop
 from tests.serving.loop_run import Run
 
@@ -35,3 +38,16 @@ def test_with_it_what_is_worth_nothing_is_refused_by_number_and_counted():
     assert all("scheduler.sheds_load" in result.error_msg and "send" in result.error_msg for result in shed)
     assert all(result.metrics.num_output_tokens == 0 and not result.segments for result in shed)
     assert run.loop.status.num_goals == 0
+
+
+def test_a_goal_whose_budget_was_admitted_is_never_shed():
+    """It waits for memory, without a slot, until the one before it is done."""
+    run = BudgetRun(policy="tardiness", max_num_seqs=2, can_evict=False, num_kv_blocks=300, sheds_load=True)
+    run.backend.plans["huge"] = "x(1);" * 3000
+    run.submit("huge", "huge" + " see" * 1500, max_tokens=200, time_budget_s=60.0, **WHOLE)
+    run.submit("other0").submit("other1").go(until_s=0.5)
+    admitted = []
+    run.loop.tell_admissions(admitted.append)
+    run.submit("late", "go" + " see" * 3000, time_budget_s=60.0, overrun=OverrunStrategy.KILL).go()
+    assert admitted == ["late"]
+    assert run.result("late").error_code is ErrorCode.NONE
