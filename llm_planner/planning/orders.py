@@ -66,7 +66,9 @@ _REPORT = re.compile(
     r"|(?:pretend|imagine|suppose)\b"
     r")"
 )
-_DENIAL = re.compile(rf"{_LEAD}(?:its|it is|thats|that is|it isnt|that isnt)(?: not)? (?:true|right|a lie|wrong) that\b")
+_DENIAL = re.compile(
+    rf"{_LEAD}(?:its|it is|thats|that is|it isnt|that isnt)(?: not)? (?:true|right|a lie|wrong) that\b"
+)
 _REMARK = re.compile(
     r"(?:(?:please|thanks|thank you|ok|okay|hey|no|yes|well|oh|sorry|really|you know|again|yet|already|today|right now"
     r"|(?:that|this|it) (?:is|was) (?:wrong|bad|not (?:right|good))|robot|drone|tello|arm|\d+)(?: |$))*"

@@ -306,13 +306,10 @@ class PlanSession:
                 return self._failed(segments, _not_understood(check.problem))
         if self._can_hold and probability < self._min_confidence:
             plan = self._in_words("".join(self._sent[-self._num_written :]))
-            doubt, rest = f"only {probability:.0%} sure that this is all", "".join(segment.text for segment in held)
-            if not rest:
-                error = _not_understood(f"{doubt}, and it has been sent: {plan}", "if something is missing, say that")
-                return Progress(tuple(segments), error, is_complete=True)
-            return Progress(
-                tuple(segments), _not_understood(f"{doubt}: {plan}", _CONFIRM), is_complete=True, candidates=(rest,)
-            )
+            rest = "".join(segment.text for segment in held)
+            way_on = _CONFIRM if rest else _SAY_WHAT_IS_MISSING
+            error = _not_understood(f"only {probability:.0%} sure that this is all: {plan}", way_on)
+            return Progress(tuple(segments), error, is_complete=True, candidates=(rest,))
         return Progress((*segments, *held), is_complete=True)
 
     def _doubt(self, part: Part) -> PlannerError:
@@ -459,6 +456,7 @@ class PlanSession:
 
 
 _SAY_IT_AGAIN = "say it in other words"
+_SAY_WHAT_IS_MISSING = "say what is missing or, if nothing of it was sent, confirm it"
 _CONFIRM = f"confirm it, or {_SAY_IT_AGAIN}"
 
 

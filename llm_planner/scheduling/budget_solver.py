@@ -283,26 +283,14 @@ class BudgetSolver:
         step_s = time.decode_line(1).q_s
         needed_s, left = self.shortest_s(task, load, time), _rounded(budget_s, math.floor)
         if budget_s < step_s:
-<<<<<<< HEAD
             message = f"{left} s are left of the time budget, but one decode step takes {step_s:.3g} s"
-        elif (
-            not _has_place(task, self._shortest_setup(task, load, time), load, time) or load.waiting_slack_s < needed_s
-        ):
-=======
-            message = f"{budget_s:.3g} s are left of the time budget, but one decode step takes {step_s:.3g} s"
         elif not self.has_place(task, load, time) or load.waiting_slack_s < needed_s:
->>>>>>> w7
             message = f"the engine is reserved for other goals with budgets, for up to {load.reserved_s:.3g} s"
         else:
             message = f"{left} s are left of the time budget"
         if self._lacks_memory(task, load, time):
-<<<<<<< HEAD
-            needed_s = self._later(task, load, time).wcet_s
-        feasible = _rounded(needed_s + self.way_s, math.ceil)
-=======
             needed_s = self.later(task, load, time).wcet_s
-        feasible_s = needed_s + self.way_s
->>>>>>> w7
+        feasible = _rounded(needed_s + self.way_s, math.ceil)
         return PlannerError(
             ErrorCode.BUDGET_INFEASIBLE,
             f"{message}; at least {feasible} s are needed now: give that much, or let the reflex act",

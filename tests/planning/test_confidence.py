@@ -156,10 +156,10 @@ def test_the_end_of_a_plan_decides_too_because_a_plan_may_be_too_short(end, is_s
         assert progress.error is None
     else:
         assert progress.error.message == (
-            "not understood: only 40% sure that this is all, and it has been sent: tc(90);tp();; "
-            "if something is missing, say that"
+            "not understood: only 40% sure that this is all: tc(90);tp();; "
+            "say what is missing or, if nothing of it was sent, confirm it"
         )
-        assert progress.candidates == ()  # nothing was held back that could be confirmed
+        assert progress.candidates == ("",)  # nothing was held back
 
 
 def test_what_has_no_time_to_wait_ends_where_the_model_ends_it():

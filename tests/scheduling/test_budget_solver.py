@@ -9,11 +9,7 @@ from hypothesis import strategies as st
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.scheduling.budget import Lengths, Measure, Setup, alpha_star, execution_s
-<<<<<<< HEAD
-from llm_planner.scheduling.budget_solver import BudgetSolver, Load, _rounded
-=======
-from llm_planner.scheduling.budget_solver import BudgetSolver, Load, Prompt
->>>>>>> w7
+from llm_planner.scheduling.budget_solver import BudgetSolver, Load, Prompt, _rounded
 from tests.scheduling.budget_builders import LinearTime, loads, make_task, tasks, times
 
 SOLVER = BudgetSolver()
