@@ -30,6 +30,7 @@ from llm_planner.core.garbage import without_collections
 from llm_planner.core.request import OverrunStrategy, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import Segment
 from llm_planner.core.text import counted
+from llm_planner.core.validation import MAX_PLAN_TOKENS
 from llm_planner.serving.events import Finished, SegmentReady
 
 if TYPE_CHECKING:
@@ -61,9 +62,9 @@ def plan(
         str | None, typer.Option(help="What a chat is answered in: sentence or paragraph.")
     ] = None,
     temperature: Annotated[
-        float | None, typer.Option(min=0.0, help="0 is greedy; by default as in --config, or 0.")
+        float | None, typer.Option(min=0.0, max=10.0, help="0 is greedy; by default as in --config, or 0.")
     ] = None,
-    max_tokens: Annotated[int, typer.Option(min=1, help="Most tokens of the plan.")] = 512,
+    max_tokens: Annotated[int, typer.Option(min=1, max=MAX_PLAN_TOKENS, help="Most tokens of the plan.")] = 512,
     budget: Annotated[
         float | None, typer.Option("--budget", "--time-budget", help="Time budget in seconds; none without.")
     ] = None,

@@ -39,7 +39,9 @@ def stop(
     from llm_planner.ros.spinning import spinning
     from llm_planner.srv import Stop
 
-    if bool(robots) == everyone:
+    if robots and everyone:
+        raise PlannerError(ErrorCode.INVALID_ROBOT_ID, "give names of robots, or --all, not both")
+    if not robots and not everyone:
         raise PlannerError(ErrorCode.INVALID_ROBOT_ID, "say which robots to stop, or --all for every one")
     names = [robot_name(robot) for robot in robots or ()]
     with spinning("llm_planner_stop") as node, ThreadPoolExecutor(MAX_AT_ONCE) as pool:

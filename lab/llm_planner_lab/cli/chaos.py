@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from llm_planner_lab.bench.chaos.schedule import FaultKind
 
 PAGE = Path("docs/benchmarks/chaos.md")
+BACKENDS = ("fake", "torch")
 
 
 def chaos(
@@ -51,7 +52,7 @@ def chaos(
     json: Annotated[Path | None, typer.Option("--json", help="Write the result here.")] = None,
     page: Annotated[Path | None, typer.Option(help=f"Write a page here, such as {PAGE}, from --json files.")] = None,
 ) -> None:
-    r"""Start a fleet, inject faults from a seeded schedule, and check every call that every robot made.
+    """Start a fleet, inject faults from a seeded schedule, and check every call that every robot made.
 
     Planner, engine, robots, dashboard and recorder are processes of their own. Robots are told one thing after the
     other, with emergencies and cancels at every moment, while processes are killed and stopped, messages get lost, the
@@ -61,17 +62,22 @@ def chaos(
     The seed decides which fault comes when, and what robots are told; when a process is hit in the midst of its work is
     up to the machine. Exit status 1 if an invariant is broken; the last line says how to repeat it.
 
-    \b
-    llm-planner chaos --seconds 60                            a minute of everything
-    llm-planner chaos --goals 10000 --seconds 0               until 10,000 goals have ended
-    llm-planner chaos --faults kill-engine,kill-planner       only these
-    llm-planner chaos --starts 100                            start and stop it a hundred times
-    llm-planner chaos --soak --seconds 7200                   does memory grow?
-    llm-planner chaos --seconds 20 --faults none --break twice  does the campaign find a robot that is broken?
+    Example: llm-planner chaos --seconds 60
+
+    Example: llm-planner chaos --goals 10000 --seconds 0   (until 10,000 goals have ended)
+
+    Example: llm-planner chaos --faults kill-engine,kill-planner
+
+    Example: llm-planner chaos --starts 100   (start and stop it a hundred times)
+
+    Example: llm-planner chaos --soak --seconds 7200   (does memory grow?)
+
+    Example: llm-planner chaos --seconds 20 --faults none --break twice   (does it find a robot that is broken?)
 
     Some faults need root: without it there is no network and no disk of its own, and they are left out.
     """
     from llm_planner_lab.bench.chaos import machine
+    from llm_planner_lab.bench.chaos.mutations import NAMES
     from llm_planner_lab.bench.chaos.parts import with_other_parts
     from llm_planner_lab.bench.chaos.schedule import MEANINGS
     from llm_planner_lab.reports import write_report
@@ -80,6 +86,12 @@ def chaos(
         for kind, meaning in MEANINGS.items():
             console.print(f"{kind.value:15} {meaning}")
         return
+    if backend not in BACKENDS:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"--backend {backend}: it must be {' or '.join(BACKENDS)}")
+    if unknown := sorted({one.rpartition("=")[2] for one in defect.split(",") if one} - set(NAMES)):
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG, f"--break {unknown[0]}: a robot can be made {', '.join(NAMES)}, and nothing else"
+        )
     kinds = () if soak else _kinds(faults)
     if problem := machine.isolate():
         error_console.print(problem, style="yellow", soft_wrap=True)

@@ -25,7 +25,7 @@ app = typer.Typer(help="Compose, record and replay traces of robots' requests.",
 @app.command()
 def compose(
     path: Annotated[Path, typer.Argument(help="The file to write.")],
-    workload: Annotated[str, typer.Option(help="wid1, wid2 or wid3: what the options below change.")] = "wid1",
+    workload: Annotated[str, typer.Option(help="wid1, wid2, wid3 or chat: what the options below change.")] = "wid1",
     seed: Annotated[int, typer.Option(help="The same seed gives the same trace.")] = 0,
     load: Annotated[float, typer.Option(min=0.01, help="Factor on events and robots.")] = 1.0,
     events_per_s: Annotated[float | None, typer.Option(help="Poisson rate of events.")] = None,

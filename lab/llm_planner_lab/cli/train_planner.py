@@ -37,6 +37,7 @@ def train_planner(
     """Train the planner model on generated tasks."""
     import torch
 
+    from llm_planner.checkpoints import resolve_model
     from llm_planner_lab.training.run import export
     from llm_planner_lab.training.run import train_planner as train
     from llm_planner_lab.training.trainer import TrainOptions
@@ -46,7 +47,7 @@ def train_planner(
             output=output,
             seconds=seconds,
             max_steps=steps,
-            start_from=start_from,
+            start_from=resolve_model(str(start_from)) if start_from else None,
             first_progress=_WARM_PROGRESS if start_from and not is_inventory else 0.0,
             learning_rate=learning_rate,
             workers=workers,
