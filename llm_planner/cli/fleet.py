@@ -129,7 +129,12 @@ def _next_step(composition: "Composition") -> str:
     """Returns what a person could type next."""
     if not composition.robots:
         return "start a robot:  llm-planner robot drone_1"
-    instruction = "fly 1 m forward, then turn right" if composition.drones else "go home"
+    if not composition.drones:
+        instruction = "go home"
+    elif composition.world is None:
+        instruction = "fly 1 m forward, then turn right"
+    else:  # where drones that stand side by side are seen, and one keeps away from the other
+        instruction = "fly up 50 cm, then turn right"
     return f'tell a robot something:  llm-planner send {composition.robots[0].name} "{instruction}"'
 
 
