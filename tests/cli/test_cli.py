@@ -202,16 +202,19 @@ def test_send_names_the_overrun_strategies():
 
 
 @pytest.mark.parametrize(
-    ("robots", "said"),
+    ("robots", "world", "said"),
     [
-        (["drone_1", "arm_1"], 'llm-planner send drone_1 "fly'),
-        (["arm_1"], 'llm-planner send arm_1 "go home"'),
-        ([], "llm-planner robot drone_1"),
+        (["drone_1", "arm_1"], None, 'llm-planner send drone_1 "fly 1 m forward'),
+        (["drone_1", "drone_2"], "house", 'llm-planner send drone_1 "fly up'),  # forward is drone_2
+        (["arm_1"], "house", 'llm-planner send arm_1 "go home"'),
+        ([], None, "llm-planner robot drone_1"),
     ],
 )
-def test_up_says_what_could_be_typed_next(robots, said):
+def test_up_says_what_could_be_typed_next(robots, world, said):
     num_drones = sum(name.startswith("drone") for name in robots)
-    composition = SimpleNamespace(robots=[SimpleNamespace(name=name) for name in robots], drones=num_drones)
+    composition = SimpleNamespace(
+        robots=[SimpleNamespace(name=name) for name in robots], drones=num_drones, world=world
+    )
     assert said in fleet._next_step(composition)
 
 
