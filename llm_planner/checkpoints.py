@@ -133,7 +133,10 @@ def build_length_predictor(config: PlannerConfig) -> LengthPredictor | None:
     from llm_planner.engine.length_config import load_length_config, mismatch
     from llm_planner.engine.length_predictor import TorchLengthPredictor
 
-    directory = own if name == OWN_PREDICTOR else resolve_model(name)
+    try:
+        directory = own if name == OWN_PREDICTOR else resolve_model(name)
+    except PlannerError as error:
+        raise PlannerError(error.code, f"length_predictor: {error.message}") from error
     problem = mismatch(load_length_config(directory), model)
     if problem is None:
         return TorchLengthPredictor(directory, device=config.engine.device)

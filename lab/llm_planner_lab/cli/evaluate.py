@@ -79,11 +79,13 @@ def _show_understanding(
     files: list[Path], limit: int, settings: "PlannerConfig", seed: int, output: Path | None, *, as_json: bool
 ) -> None:
     from llm_planner.assembly import build_library, build_loop
-    from llm_planner_lab.training.understanding import ask, risk_coverage, shares
+    from llm_planner_lab.training.understanding import ask, mistake, risk_coverage, shares
 
     frames = _frames(files, limit)
     library = build_library(settings)
     robots = {name: library.get(name) for name in dict.fromkeys(frame.robot for frame in frames)}
+    if problem := mistake(robots, frames):
+        raise PlannerError(ErrorCode.INVALID_FILE, problem)
     status = console.status(f"{len(frames)} instructions") if console.is_terminal and not as_json else nullcontext()
     with status, closing(build_loop(settings, do_clients_report=False)) as loop:
         answers = ask(loop, robots, frames, seed=seed)

@@ -8,13 +8,15 @@ and *not understood* if nothing was executed although something should have been
 import random
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanResult, Urgency
 from llm_planner.demo.goal_tests import is_achieved
+from llm_planner.language.parser import parse
+from llm_planner.planning.gate import SafetyGate
 from llm_planner.robots.model import RobotModel
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner_lab.simulation.serving import serve_all
@@ -93,6 +95,23 @@ def ask(
     ]
     results = serve_all(loop, requests)
     return [_judge(*case, robots) for case in zip(frames, tasks, results, strict=True)]
+
+
+def mistake(robots: Mapping[str, RobotModel], frames: Iterable[Frame]) -> str:
+    """Returns what is wrong with the first plan of an author that is none; empty if all are plans.
+
+    No planner could be right there. Whether a plan keeps the robot's limits is not asked.
+    """
+    for frame in frames:
+        task = literal(random.Random(0), frame, has_scene=True)
+        gate = SafetyGate(robots[frame.robot])
+        try:
+            for statement in parse(task.plan):
+                gate.admit(statement)
+        except PlannerError as error:
+            if error.code in (ErrorCode.PLAN_SYNTAX, ErrorCode.UNKNOWN_SKILL, ErrorCode.INVALID_ARGUMENT):
+                return f"the plan of {frame.sentence!r} ({task.plan!r}) is none: {error.message}"
+    return ""
 
 
 def _judge(frame: Frame, task: Task, result: PlanResult, robots: Mapping[str, RobotModel]) -> Answer:

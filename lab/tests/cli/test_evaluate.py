@@ -131,3 +131,11 @@ def test_a_file_that_holds_something_else_is_refused(options, content, tmp_path)
     result = CliRunner().invoke(app, ["evaluate", str(path), *options])
     assert result.exception.code is ErrorCode.INVALID_FILE
     assert path.name in result.exception.message
+
+
+def test_a_plan_of_the_file_that_is_none_is_refused_before_a_model_is_asked(tmp_path):
+    sentences = tmp_path / "my_site.txt"
+    sentences.write_text("[tello]\nfly up | | mu(50);\nfly down | | mx(50);\n")
+    result = CliRunner().invoke(app, ["evaluate", str(sentences)])
+    assert result.exception.code is ErrorCode.INVALID_FILE
+    assert "'fly down' ('mx(50);')" in str(result.exception)
