@@ -170,7 +170,7 @@ def test_all_requests_of_a_robot_model_share_one_prefix(model):
         request,
         replace(request, urgency=Urgency.URGENT),
         replace(request, instruction="urgent: yes\nplan:", scene="a, b"),
-        replace(request, unsupported_skills=("tp",), allowed_skills=frozenset({"h"})),
+        replace(request, unsupported_skills=(next(iter(model.skills)),), allowed_skills=frozenset({model.stop_skill})),
     ]
     prepared = [preparer.prepare(each).sequence for each in requests]
     shared = prepared[0].num_cached_tokens

@@ -12,6 +12,7 @@ import math
 import random
 from collections.abc import Sequence
 
+from llm_planner.planning.living import is_living
 from llm_planner_lab.tasks.arm import put_plan
 from llm_planner_lab.tasks.sample import Task
 from llm_planner_lab.tasks.scene import PlacedObject
@@ -21,7 +22,7 @@ from llm_planner_lab.tasks.words import THINGS
 TEMPLATES = read_templates("inventory")
 PLACES = ("bin", "tray", "basket", "crate", "box")
 SPOTS = ("rack", "shelf", "bay", "cabinet", "drawer", "row")
-_KINDS = tuple(sorted({word for word in THINGS if word.isalpha()} - {*PLACES, *SPOTS}))
+_KINDS = tuple(sorted({word for word in THINGS if word.isalpha() and not is_living(word)} - {*PLACES, *SPOTS}))
 _FEWEST_KINDS = 60  # of a scene: it is a store, not a pile of one thing
 _SPREAD = {"tello": (math.radians(1), (4.0, 4.1)), "indy7": (math.radians(35), (0.35, 0.65))}
 """Bearing and range in m: a drone still sees one place from the other; an arm reaches all."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
+from llm_planner.planning.living import is_living
 from llm_planner.planning.plurals import singular
 from llm_planner_lab.tasks.frames import OBJECT, Frame
 from llm_planner_lab.tasks.words import COLOURS, THINGS
@@ -41,7 +42,7 @@ def renamed(rng: random.Random, frame: Frame) -> Frame:
     for word in dict.fromkeys(word for name in frame.scene for word in _WORD.findall(name)):
         if singular(word) in said and word not in _KEPT and word not in others:
             pool = THINGS if word in heads else _QUALITIES
-            others[word] = rng.choice([other for other in pool if other not in taken])
+            others[word] = rng.choice([other for other in pool if other not in taken and not is_living(other)])
             taken.add(others[word])
 
     def change(match: re.Match[str]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from llm_planner.core.request import PlanRequest, Urgency
+from llm_planner.planning.living import is_living
 from llm_planner.robots.world import World
 from llm_planner_lab.tasks import arm, drone, refusal, table_work, urgent
 from llm_planner_lab.tasks.draft import Clause, Draft
@@ -208,11 +209,20 @@ def sample(
         if name in SEQUENCES and difficulty.max_clauses < 2:
             name = "move"
         draft, clauses = _write(rng, name, difficulty, held_out=held_out)
-        if not is_within_limits("".join(clause.plan for clause in clauses)):
+        plan = "".join(clause.plan for clause in clauses)
+        if not is_within_limits(plan) or grasps_somebody(plan):
             continue
         names = tuple(part for clause in clauses for part in clause.names)
         if not names or is_held_out(names) == held_out:
             return _finish(draft, name, clauses, difficulty)
+
+
+_HANDLED = re.compile(r"\b(?:pick|push|place)\(([a-z0-9_]+)")
+
+
+def grasps_somebody(plan: str) -> bool:
+    """Returns whether an arm would handle a person or an animal, which no gate admits: names are drawn at random."""
+    return any(map(is_living, _HANDLED.findall(plan)))
 
 
 _LOOP = re.compile(r"(\d+)\{([^{}]*)\}")

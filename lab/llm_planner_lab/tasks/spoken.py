@@ -16,7 +16,7 @@ from llm_planner_lab.tasks.draft import Draft
 from llm_planner_lab.tasks.frames import AMOUNT, OBJECT, WORDS, Frame, nouns, sayings
 from llm_planner_lab.tasks.names import invented_word
 from llm_planner_lab.tasks.renamed import renamed
-from llm_planner_lab.tasks.sample import DEFAULT_DIFFICULTY, Difficulty, Task, is_within_limits
+from llm_planner_lab.tasks.sample import DEFAULT_DIFFICULTY, Difficulty, Task, grasps_somebody, is_within_limits
 from llm_planner_lab.tasks.scene import PlacedObject, describe
 from llm_planner_lab.tasks.searching import with_decisions, with_searches
 from llm_planner_lab.tasks.sentence import decorate, misspell, recase
@@ -86,6 +86,11 @@ class Speaker:
 
     def sample(self, rng: random.Random, difficulty: Difficulty = DEFAULT_DIFFICULTY) -> Task:
         """Returns one task."""
+        while grasps_somebody((task := self._sample(rng, difficulty)).plan):
+            pass
+        return task
+
+    def _sample(self, rng: random.Random, difficulty: Difficulty) -> Task:
         robot = "tello" if rng.random() < len(self.frames["tello"]) / sum(map(len, self.frames.values())) else "indy7"
         filled = self._filled(rng, self._frame(rng, robot))
         if rng.random() < _AMBIGUOUS_SHARE:

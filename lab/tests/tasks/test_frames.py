@@ -28,13 +28,19 @@ def searched(plan, listed=()):
 
 
 def check(task):
-    """Executes the plan of a task; the gate may refuse what leads too far: then the robot stands still and says why."""
+    """Executes the plan of a task; the gate may refuse what leads too far, and few authors have an arm handle somebody.
+
+    Returns:
+        Whether it was that.
+    """
     refused = refusal(task, task.plan, ROBOTS[task.robot])
     if refused:
-        assert "GEOFENCE_VIOLATED" in refused or "PLAN_TOO_LONG" in refused, (task, refused)
-        return
+        codes = ("GEOFENCE_VIOLATED", "PLAN_TOO_LONG", "HARMFUL_REQUEST")
+        assert any(code in refused for code in codes), (task, refused)
+        return "HARMFUL_REQUEST" in refused
     outcome = execute(task, task.plan, ROBOTS[task.robot]).outcome
     assert outcome.is_success or outcome.has_given_up, (task, outcome.reason)
+    return False
 
 
 def test_there_are_many_sentences_of_many_authors_and_none_twice():
@@ -46,8 +52,7 @@ def test_there_are_many_sentences_of_many_authors_and_none_twice():
 
 def test_every_plan_of_the_corpus_is_executed_and_gated():
     rng = random.Random(0)
-    for one in FRAMES:
-        check(literal(rng, one, has_scene=False))
+    assert sum(check(literal(rng, one, has_scene=False)) for one in FRAMES) <= 8  # a toy bunny, the left leg of a chair
 
 
 def test_the_plainest_orders_are_executed_too():
@@ -69,7 +74,9 @@ def test_orders_of_five_more_authors_are_executed_and_not_in_the_corpus():
 def test_tasks_of_the_corpus_are_executed_too():
     speaker, rng = Speaker.of(FRAMES), random.Random(1)
     for _ in range(400):
-        check(speaker.sample(rng, Difficulty(max_objects=40)))  # on fuller tables there may be no room next to a thing
+        assert not check(
+            speaker.sample(rng, Difficulty(max_objects=40))
+        )  # on fuller tables there may be no room next to a thing
 
 
 def test_sentences_are_drawn_as_often_as_their_weights_say():

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llm_planner.backends.openai.gbnf import to_gbnf
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.documents import DocumentError, parse_json
 
 
@@ -113,7 +114,13 @@ def find_dialect(name: str, owned_by: str) -> Dialect:
     Args:
         name: As configured; ``auto`` goes by what the server says.
         owned_by: What the server says in its list of models.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if there is no such dialect.
     """
     if name == "auto":
         return DIALECTS.get(owned_by, DIALECTS["other"])
+    if name not in DIALECTS:
+        known = ", ".join(("auto", *DIALECTS))
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"openai.server is {name!r}; it must be one of {known}")
     return DIALECTS[name]
