@@ -50,6 +50,6 @@ def test_tasks_have_prompts_of_the_length_that_was_asked_for(model, tasks):
 def test_plans_are_executed_and_kv_is_really_evicted(model, tasks):
     full, evicted = (score(model, "streaming", ratio, NEEDS_SCENE, tasks) for ratio in (0.0, 0.9))
     assert full.removed == 0.0
-    assert 0.6 < evicted.removed <= 0.9
+    assert 0.1 < evicted.removed <= 0.9  # of the scene as it is shown: rules, skills and task stay
     assert full.num_tasks == evicted.num_tasks == 3
     assert full.mean_prompt_tokens < 200  # a model is shown what the task names, whatever the scene holds
