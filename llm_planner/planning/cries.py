@@ -6,16 +6,15 @@ stop in it is a cry, unless it is evidently something else ("don't stop", "the b
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _STOP = r"(?:s+t+o+p+|s t o p|st op|s+t+a+h+p+|sotp+|stpo+|tsop+|sopt+|s+topit|halt|freeze+)"
-_FOREIGN_STOP = (
-    r"(?:alto|parad?|pare|detente|basta|anhalten|aufhoren|stopp|warte|schluss|arretez?|ferma|fermati|stoj|stoi|dur|tomare|"
-    r"autsch|aua|aie|ay)"
+_ABROAD = re.compile(
+    r"alto|parad?|pare|detente|basta|anhalten|aufhoren|stopp|warte|schluss|arretez?|ferma|fermati|stoj|stoi|dur|tomare|"
+    r"autsch|aua|aie|ay"
 )
-_POLITE = rf"(?:por favor|bitte|ya|toi|no|{_STOP})"
-_ABROAD = re.compile(rf"(?:{_POLITE} )*{_FOREIGN_STOP}(?: (?:{_POLITE}|{_FOREIGN_STOP}))*")
-"""Nothing else may be said: "para" and "dur" are words of other sentences as well."""
+"""Words of other languages for stop, if nothing else is said: "para" and "dur" stand in other sentences as well."""
+_WITH_IT = re.compile(rf"por|favor|bitte|ya|toi|no|{_STOP}")
 _SOMEONE = r"(?:me|us|him|her|them|(?:my|his|our|their) \w+)"
 _SOMETHING = (
     rf"(?:{_SOMEONE}|(?:the|a|that|this|your|some|somebody s|someone s) (?:\w+ s )?\w+|"
@@ -135,10 +134,16 @@ def is_cry(clauses: Iterable[str]) -> bool:
     if any(_CRY.search(_TO_BE_SAID.sub(" ", clause)) or _ORDER.search(_NO_ORDER.sub(" ", clause)) for clause in said):
         return True
     whole = " ".join(said)
-    if _CALLS.fullmatch(whole) or _ABROAD.fullmatch(whole):
+    if _CALLS.fullmatch(whole) or _is_abroad(whole.split()):
         return True
     is_cry_alone = re.fullmatch(
         r"(?:(?:dude|oh|man|robot|drone|arm|please|hey) )*no(?: (?:dude|man|robot|please))*", whole
     )
     cried = any(_WARNING.match(clause) or _CLAUSE.fullmatch(clause) for clause in said)
     return bool(is_cry_alone) or (cried and not any(map(_TASK.match, said)))
+
+
+def _is_abroad(words: Sequence[str]) -> bool:
+    """Returns whether somebody orders a stop in another language, and says nothing else."""
+    is_said = any(map(_ABROAD.fullmatch, words))
+    return is_said and all(_ABROAD.fullmatch(word) or _WITH_IT.fullmatch(word) for word in words)

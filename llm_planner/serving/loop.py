@@ -249,10 +249,12 @@ class PlannerLoop:
 
     def _take_predicted_lengths(self) -> None:
         """Notes the lengths that are predicted by now; by these, policies that look ahead rank."""
-        predicted = [goal for goal in self._unpredicted if goal.take_predicted_length()]
-        self._unpredicted = [goal for goal in self._unpredicted if goal not in predicted]
-        for goal in predicted:
-            self._scheduler.rank_again(goal.generation)
+        waiting, self._unpredicted = self._unpredicted, []
+        for goal in waiting:
+            if goal.take_predicted_length():
+                self._scheduler.rank_again(goal.generation)
+            else:
+                self._unpredicted.append(goal)
 
     def _end_unschedulable(self) -> list[Event]:
         message = "the plan outgrew the KV cache; give the engine more KV blocks"

@@ -399,6 +399,10 @@ def test_what_is_caught_elsewhere_or_supposed_is_a_task(task):
         "you are on my foot",
         "I am trapped",
         "I can't get my hand out",
+        "alto",
+        "bitte stopp",
+        "no stopp no stopp por favor",
+        "no stopp " * 400,
     ],
 )
 def test_a_cry_stops_a_robot_that_is_busy(cry):
@@ -457,7 +461,17 @@ def test_few_tasks_of_the_corpus_would_be_taken_for_cries():
 
 
 @pytest.mark.parametrize(
-    "text", ["stop the ", "my hand is ", "her hair my ", "no hey ", "don't you dare my s ", "the the "]
+    "text",
+    [
+        "stop the ",
+        "my hand is ",
+        "her hair my ",
+        "no hey ",
+        "don't you dare my s ",
+        "the the ",
+        "no stopp ",
+        "ya alto no ",
+    ],
 )
 def test_long_texts_cost_little(text):
     for order in (text * 250, f"stop {text * 250}", text * 2000):
