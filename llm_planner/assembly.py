@@ -156,7 +156,7 @@ def build_loop(
         preparer=preparer,
         do_clients_report=do_clients_report,
         max_replans=config.max_replans,
-        waits_for_whole_plan=config.waits_for_whole_plan,
+        waits_for_plan_s=config.waits_for_plan_s,
         stopwatch=MonotonicClock(),
     )
     rehearsals = [

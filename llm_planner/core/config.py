@@ -197,10 +197,13 @@ class PlannerConfig:
         minimum=-1.0,
         maximum=1.0,
     )
-    waits_for_whole_plan: bool = setting(
-        False,
-        "Whether nothing of a plan is executed before the model has written all of it and is sure of all of it. Plans "
-        "of emergencies and of goals with a time budget never wait.",
+    waits_for_plan_s: float = setting(
+        0.25,
+        "How long the first statements of a plan wait, at most, until the model has written all of it and is sure of "
+        "all of it, s. 0 sends each statement as it is written, a day sends whole plans only. Plans of emergencies and "
+        "of goals with a time budget never wait.",
+        minimum=0.0,
+        maximum=86_400.0,
     )
     max_instruction_bytes: int = setting(4096, "Longest instruction, UTF-8 bytes.", minimum=1, maximum=1_000_000)
     max_scene_bytes: int = setting(65536, "Longest scene, UTF-8 bytes.", minimum=0, maximum=10_000_000)

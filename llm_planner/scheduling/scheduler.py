@@ -254,7 +254,7 @@ class Scheduler:
         Args:
             scheduled: The step that was executed.
             output: What came out of it.
-            segments: How many segments each request completed in it.
+            segments: How many segments went to the robot of each request after it.
             now_s: When the step ended.
         """
         find, released = self._places.find, self._places.released
@@ -265,8 +265,9 @@ class Scheduler:
             request_id = generation.request_id
             generation.take(scheduled.num_scheduled_tokens[request_id], output)
             self.ledger.grow(request_id, generation.kv_len)  # less than was booked, if drafts were rejected
-            if segments.get(request_id) and request_id not in released:
-                self._complete_segments(generation, segments[request_id], now_s)
+        for request_id, num_segments in segments.items():
+            if request_id not in released and (sent := find(request_id)) is not None:
+                self._complete_segments(sent, num_segments, now_s)
         if isinstance(self.policy, MemorySafe):
             for generation in (g for r in output.finished if (g := find(r)) is not None):
                 self.policy.note_complete(generation, self.generations)

@@ -34,12 +34,12 @@ class ExpectedLengths:
         self._per_step: dict[_Kind, deque[float]] = defaultdict(lambda: deque(maxlen=MEMORY))
 
     def observe_segment(self, goal: Goal, segment: Segment) -> None:
-        """Learns from a segment that was delivered, if it is the first."""
+        """Learns from a segment that the present step completed, if it is the first."""
         if segment.index or segment.num_tokens == 0:  # 0 is an unknown number
             return
         kind = _kind(goal, BudgetScope.FIRST_SEGMENT)
         self._seen[kind].append(segment.num_tokens)
-        if goal.generation.num_segments == 0:  # sent in the step that completed it
+        if goal.generation.num_segments == 0:
             self._per_step[kind].append(segment.num_tokens / (goal.generation.num_segment_steps + 1))
 
     def observe_plan(self, goal: Goal) -> None:

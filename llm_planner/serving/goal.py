@@ -2,6 +2,7 @@
 """One unfinished goal in the loop: its plan, its generation, and the robot that carries it out."""
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,9 @@ class Goal:
     """The loop's record of a request.
 
     Attributes:
-        held: Segments that wait for the end of the plan (whole-plan policies), or are only shown (``plan_only``).
+        held: Segments that were written and not sent: they wait for what follows, or are only shown (``plan_only``).
+        held_since_s: When the first of these was written.
+        written_at_s: When the last segment was written.
         is_plan_complete: Whether nothing will be added to the plan.
         is_partial: Whether that is so because it was closed to keep its time budget.
         verdict: Why the plan says itself that the task cannot be achieved; what was delivered is still carried out.
@@ -51,6 +54,8 @@ class Goal:
     generation: Generation
     execution: ExecutionTracker
     held: list[Segment] = field(default_factory=list)
+    held_since_s: float = -math.inf
+    written_at_s: float = -math.inf
     is_plan_complete: bool = False
     is_partial: bool = False
     verdict: PlannerError | None = None
@@ -106,6 +111,18 @@ class Goal:
     def delivered(self) -> tuple[Segment, ...]:
         """Segments that went to the robot, those from before a restart included."""
         return self.execution.segments
+
+    def hold(self, segment: Segment, now_s: float) -> None:
+        """Takes a segment that has just been written."""
+        if not self.held:
+            self.held_since_s = now_s
+        self.held.append(segment)
+        self.written_at_s = now_s
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether the robot has something of the plan, or of the one that goes on around a failure."""
+        return bool(self.delivered) and not self.delivered[-1].is_replan
 
     @property
     def shown(self) -> tuple[str, ...]:

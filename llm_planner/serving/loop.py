@@ -2,6 +2,8 @@
 """The loop: schedule -> execute -> update, one step at a time, with the time as an argument."""
 
 import logging
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -40,7 +42,8 @@ class PlannerLoop:
             last segment, and a robot that falls silent ends it; if not, execution is estimated and a goal finishes
             with its plan.
         max_replans: How often a plan may go on another way around a segment that failed, before its goal ends.
-        waits_for_whole_plan: Whether robots get whole plans, but for emergencies and goals with a time budget.
+        waits_for_plan_s: How long the first statements of a plan wait for the rest of it, at most: what is not
+            understood further on is not begun. Emergencies, answers and goals with a time budget do not wait.
         stopwatch: Measures how long decisions take, for people; None where time is virtual.
         budgets: Makes what keeps time budgets; benchmarks put other approaches in its place.
 
@@ -56,7 +59,7 @@ class PlannerLoop:
         preparer: Preparer,
         do_clients_report: bool = True,
         max_replans: int = 0,
-        waits_for_whole_plan: bool = False,
+        waits_for_plan_s: float = 0.0,
         stopwatch: Clock | None = None,
         budgets: Callable[[Scheduler, BackendInfo], Budgets] = Budgets,
     ) -> None:
@@ -64,7 +67,8 @@ class PlannerLoop:
         self._scheduler = scheduler
         self._preparer = preparer
         self._do_clients_report = do_clients_report
-        self._waits_for_whole_plan = waits_for_whole_plan
+        self._waits_for_plan_s = waits_for_plan_s
+        self._waiting: dict[str, Goal] = {}  # for the rest of their plans, of which their robots have nothing
         self._meter = Meter(stopwatch)
         self._goals: dict[str, Goal] = {}
         self._unpredicted: list[Goal] = []  # predictions of their lengths are in the making
@@ -270,15 +274,13 @@ class PlannerLoop:
         late = [g for g in ran if g.request.time_budget_s is not None and self._deadlines.is_too_late(g, now_s)]
         ran = [goal for goal in ran if not goal.is_plan_complete and goal not in late]  # not one closed meanwhile
         output = output.limited({g.request.request_id: g.generation.num_tokens_left for g in ran})
+        progress = {g.request.request_id: g.read(output) for g in ran if not g.execution.has_failed}  # else it is void
         events: list[Event] = []
-        progress: dict[str, Progress] = {}
-        for goal in ran:
-            if not goal.execution.has_failed:  # else that plan is void: nothing of it is read
-                read = progress[goal.request.request_id] = goal.read(output)
-                if read.segments or read.is_complete:
-                    events += self._alone(self._deliver, goal, read, now_s)
-        goals = self._goals  # without those whose segments could not be handed out
-        segments = {r: len(p.segments) for r, p in progress.items() if r in goals and not self._waits(goals[r].request)}
+        for request_id, read in progress.items():
+            if read.segments or read.is_complete:
+                events += self._alone(self._deliver, self._goals[request_id], read, now_s)
+        events += self._send_waiting(now_s)
+        segments = Counter(event.request_id for event in events if isinstance(event, SegmentReady))
         self._scheduler.update(scheduled, output, segments, now_s)
         self._check_kv(output)
         for request_id, reason in output.failed.items():
@@ -303,26 +305,43 @@ class PlannerLoop:
             return self.give_up(goal.request.request_id, f"the planner failed: {error!r}")
 
     def _deliver(self, goal: Goal, progress: Progress, now_s: float) -> list[Event]:
-        """Sends new segments to the robot, or holds them until the plan is complete."""
-        start_s = goal.generation.segment_started_at_s
+        """Sends new segments to the robot, or holds them for now."""
+        start_s = max(goal.written_at_s, goal.generation.segment_started_at_s)
         for segment in progress.segments:
-            goal.held.append(replace(segment, generation_time_s=now_s - start_s))
+            self._budgets.lengths.observe_segment(goal, segment)
+            goal.hold(replace(segment, generation_time_s=now_s - start_s), now_s)
             start_s = now_s
-        is_whole = progress.is_complete and progress.error is None
-        is_streamed = self._scheduler.policy.streams and not self._waits(goal.request)
-        is_due = (is_streamed or is_whole) and not goal.request.plan_only
-        return self._send_held(goal, now_s) if is_due else []
+        until_s = self._waits_until_s(goal)
+        if progress.error is not None:
+            is_due = until_s == -math.inf  # else nothing of a plan that fails is begun
+        else:
+            is_due = until_s <= now_s or (progress.is_complete and not goal.request.plan_only)
+        if is_due:
+            return self._send_held(goal, now_s)
+        if progress.error is None and until_s < math.inf:
+            self._waiting[goal.request.request_id] = goal
+        else:
+            self._waiting.pop(goal.request.request_id, None)
+        return []
 
-    def _waits(self, request: PlanRequest) -> bool:
-        """Whether nothing of a plan may reach the robot before the whole plan is there."""
-        has_time = request.urgency is Urgency.NORMAL and request.time_budget_s is None
-        return request.plan_only or (self._waits_for_whole_plan and has_time)
+    def _waits_until_s(self, goal: Goal) -> float:
+        """Returns how long what is written waits for the rest of its plan; -inf if it does not."""
+        request = goal.request
+        if request.plan_only or not self._scheduler.policy.streams:
+            return math.inf
+        may_wait = request.urgency is Urgency.NORMAL and request.time_budget_s is None and not goal.is_begun
+        return goal.held_since_s + self._waits_for_plan_s if may_wait else -math.inf
+
+    def _send_waiting(self, now_s: float) -> list[Event]:
+        """Sends what has waited long enough for the rest of its plan."""
+        due = [g for g in self._waiting.values() if not g.execution.has_failed and self._waits_until_s(g) <= now_s]
+        return [event for goal in due for event in self._alone(self._send_held, goal, now_s)]
 
     def _send_held(self, goal: Goal, now_s: float) -> list[Event]:
+        self._waiting.pop(goal.request.request_id, None)
         segments, goal.held = goal.held, []
         for segment in segments:
             goal.execution.deliver(segment, now_s)
-            self._budgets.lengths.observe_segment(goal, segment)
         if segments:
             self._deadlines.watch(goal)
         return [SegmentReady(goal.request.request_id, segment) for segment in segments]
@@ -395,6 +414,7 @@ class PlannerLoop:
         self._scheduler.end(request_id)
         self._budgets.close(request_id)
         goal.cancel_prediction()
+        self._waiting.pop(request_id, None)
         del self._goals[request_id]
         return Finished(replace(goal.result(code, message), candidates=candidates))
 
