@@ -33,7 +33,7 @@ def build_stock_loop(config: PlannerConfig, path: Path, policy: str, priorities:
         policy: One of ``STOCK_POLICIES``.
         priorities: By request id, what a client of vLLM would give it: the smallest comes first.
     """
-    config = replace(config, scheduler=replace(config.scheduler, policy=UNLIMITED.policy))
+    config = replace(config, waits_for_plan_s=0.0, scheduler=replace(config.scheduler, policy=UNLIMITED.policy))
     limits = replace(UNLIMITED, network_latency_s=config.scheduler.network_latency_s)
     watch = partial(_stock, path, STOCK_POLICIES[policy], config.scheduler.max_num_seqs, priorities)
     return build_loop(config, watch=watch, limits=limits)

@@ -144,6 +144,7 @@ def make_side(bench: StepsBench, mode: str, blocks: str) -> Side:
         scheduler=SchedulerConfig(policy="fcfs_stream", max_num_seqs=bench.batch, max_num_batched_tokens=65536),
         max_queued=max(64, bench.batch),
         min_confidence=0.0,  # every plan is decoded whole: what is counted is steps
+        waits_for_plan_s=0.0,  # to the first segment, and to the last
     )
     counted: list[CountedBackend] = []
 

@@ -81,7 +81,7 @@ def survey(
     trace: Trace, config: PlannerConfig, robots: RobotLibrary, on_progress: Callable[[float], None] = lambda _: None
 ) -> Survey:
     """Returns the trace as the model of ``config`` plans it, each different request being asked ``REPEATS`` times."""
-    streaming = replace(config, scheduler=replace(config.scheduler, policy="fcfs_stream"))
+    streaming = replace(config, waits_for_plan_s=0.0, scheduler=replace(config.scheduler, policy="fcfs_stream"))
     steps: dict[str, list[int]] = defaultdict(list)
 
     def see(_: SchedulerOutput, output: StepOutput) -> None:

@@ -101,7 +101,8 @@ def _compare(bench: TimelyBench, policy: str, profile: EngineProfile, found: Sur
     rows = (replace(row, step_tokens=run.step_tokens.get(row.request_id, ())) for row in found.trace.requests)
     trace = replace(found.trace, requests=tuple(rows))
     scheduler = replace(bench.scheduler, policy=policy)
-    simulated = simulate(trace, SimulationConfig(profile=profile, scheduler=scheduler), lab.scripts)
+    config = SimulationConfig(profile=profile, scheduler=scheduler, waits_for_plan_s=bench.planner.waits_for_plan_s)
+    simulated = simulate(trace, config, lab.scripts)
     return comparison(pairs_of(run.record, simulated), run.record, simulated) | {
         "alone": _alone(found, simulated, profile.host.transport_s.value)
     }

@@ -38,6 +38,7 @@ class SimulationConfig:
         can_offload: Whether the engine can move KV to host memory.
         keeps_steps: Whether the record holds every step.
         max_replans: How often a plan may go on another way around a segment that failed.
+        waits_for_plan_s: As of the planner. Nothing waits in TimelyLLM: the plans of a trace are understood.
     """
 
     profile: EngineProfile
@@ -46,6 +47,7 @@ class SimulationConfig:
     can_offload: bool = True
     keeps_steps: bool = False
     max_replans: int = PlannerConfig().max_replans
+    waits_for_plan_s: float = 0.0
 
 
 class _Kind(IntEnum):
@@ -113,7 +115,11 @@ class Simulator:
         self.scheduler = Scheduler(config.scheduler, policy, self.backend.info, times)
         preparer = ScriptPreparer(self._scripts, self._rows, self.backend.load_prefix)
         self.loop = PlannerLoop(
-            backend=self.backend, scheduler=self.scheduler, preparer=preparer, max_replans=config.max_replans
+            backend=self.backend,
+            scheduler=self.scheduler,
+            preparer=preparer,
+            max_replans=config.max_replans,
+            waits_for_plan_s=config.waits_for_plan_s,
         )
         self.loop.warm_up(plan_request(row) for row in _one_per_prefix(trace))
         self._bound_s = _Bound(config, self._scripts)

@@ -64,7 +64,7 @@ def _people(model: Path) -> People:
     robots = {name: library.get(name) for name in ROBOTS}
     with closing(build_loop(config, do_clients_report=False)) as loop:
         at_default = ask(loop, robots, frames)
-    streamed = replace(config, scheduler=replace(config.scheduler, policy="fcfs_stream"))
+    streamed = replace(config, waits_for_plan_s=0.0, scheduler=replace(config.scheduler, policy="fcfs_stream"))
     with closing(build_loop(streamed, do_clients_report=False)) as loop:
         begun_share = begun(ask(loop, robots, frames))
     with closing(build_loop(replace(config, min_confidence=0.0), do_clients_report=False)) as loop:
