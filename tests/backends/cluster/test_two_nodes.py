@@ -99,6 +99,7 @@ def nodes(tmp_path):
     running.close()
 
 
+@pytest.mark.timeout(TIMEOUT_S + 120.0)  # of starting, and of the plans
 def test_two_stages_on_two_nodes_write_the_plans_of_one_engine(nodes):
     backend = nodes.open_backend()
     driver = Driver(backend)
