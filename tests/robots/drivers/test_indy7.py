@@ -279,6 +279,20 @@ def test_after_an_order_to_the_gripper_that_was_cut_short_it_only_opens(is_halte
     assert arm.do("open").status is arm.do("home").status is SkillStatus.SUCCEEDED
 
 
+@pytest.mark.parametrize("world", [table(), World()])
+def test_what_it_holds_stays_in_its_fingers_when_the_world_changes(world):
+    arm = Arm()
+    arm.do("pick", "red_box")
+    arm.do("home")
+    arm.driver.enter(World([*world.objects.values(), WorldObject(name="cup", position_m=(0.4, 0.2, 0.025))]))
+    arm.port.orders.clear()
+    assert arm.do("pick", "cup").reason == "the hand is full: it holds red_box"
+    assert arm.port.orders == []
+    assert arm.driver.world.objects["red_box"].position_m[2] == pytest.approx(0.45, abs=1e-3)
+    assert arm.do("place", "red_box", "cup").status is SkillStatus.SUCCEEDED
+    assert arm.driver.state.held is None
+
+
 def test_the_time_of_the_fingers_counts_from_when_the_order_has_left():
     arm = Arm()
     arm.do_until(len, "close")
