@@ -369,8 +369,21 @@ def clock():
 @pytest.fixture
 def port(dcp3, clock):
     opened = NeuromekaPort(dcp3, speed_percent=20, clock=clock)
+    wait_until(lambda: opened.ending() == "")  # it begins with a stop
+    dcp3.orders.clear()
     yield opened
     opened.close()
+
+
+def test_neuromeka_stops_what_an_arm_does_that_it_finds_moving(dcp3, clock):
+    dcp3.state = MOVING  # ordered by a node that has crashed
+    port = NeuromekaPort(dcp3, speed_percent=20, clock=clock)
+    driver = Indy7Driver(LIBRARY.get("indy7"), port, KINEMATICS)
+    driver.enter(table())
+    driver.start(SkillCall("move_to", ("bin",)), 0.0)
+    wait_until(lambda: driver.tick(0.1) and ("movej", 20) in dcp3.orders)
+    assert dcp3.orders == [("stop",), ("movej", 20)]
+    port.close()
 
 
 def test_neuromeka_moves_at_its_speed_and_tells_when_it_is_over(dcp3, port):
