@@ -15,12 +15,18 @@ class ArgumentType(Enum):
     TEXT = "text"  # free text, quoted
 
 
+class Late(str):
+    """The source text of an argument that is only known on the robot: ``_1``, ``sa('red')``."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class SkillCall:
     """One call with its literal arguments, e.g. ``SkillCall("mf", (100.0,))``.
 
     An argument that is only known on the robot (a variable or a nested call) is not flat; such calls stay in
-    their statement (``Segment.text``) and appear here with the source text of the argument.
+    their statement (``Segment.text``) and appear here with the argument as ``Late``.
     """
 
     name: str

@@ -6,13 +6,12 @@ course the plan may take (whatever conditions turn out to be, wherever objects a
 types and ranges, and no motion leaves the robot's space. docs/safety.md explains what is shown and how.
 """
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
-from llm_planner.core.skill import ArgumentType, SkillCall
+from llm_planner.core.skill import ArgumentType, Late, SkillCall
 from llm_planner.language.syntax import (
     Assign,
     Call,
@@ -38,8 +37,6 @@ from llm_planner.planning.mentioned import Mentioned
 from llm_planner.planning.types import TypeChecker, tests
 from llm_planner.robots.model import ReturnType, RobotKind, RobotModel
 from llm_planner.robots.motion_kind import MotionKind, motion_kind
-
-_LATE = re.compile(r"_\d+$|\w+\(")  # source text of an argument that only the robot will know
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +204,9 @@ class SafetyGate:
         if (mentioned := self._mentioned) is None:
             return
         arguments = zip(self._types.skill(call.name).arguments, call.arguments, strict=True)
-        names = [str(value) for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
-        for name in names:
-            if not _LATE.match(name) and not mentioned.knows(name):
+        names = [value for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
+        for name in (str(name) for name in names if not isinstance(name, Late)):
+            if not mentioned.knows(name):
                 problem = f"the plan names {name[:40]!r}, which neither the scene nor the task mentions; name it there"
                 raise PlannerError(ErrorCode.UNKNOWN_OBJECT, problem)
 

@@ -55,7 +55,7 @@ _CANS = _FUELS | _words("can canister tank cylinder bottle drum container jerryc
 
 
 def _words_of(name: str) -> list[str]:
-    return re.findall(r"[a-z]+", name.lower().replace("_", " "))
+    return re.findall(r"[a-z]+", name.casefold().replace("_", " "))
 
 
 def _split(name: str) -> tuple[list[str], str]:

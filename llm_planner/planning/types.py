@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.skill import ArgumentType, SkillCall, Value
+from llm_planner.core.skill import ArgumentType, Late, SkillCall, Value
 from llm_planner.language.printer import expression_text
 from llm_planner.language.syntax import (
     And,
@@ -129,7 +129,7 @@ class TypeChecker:
                 return self.returned(value)
 
     def _argument(self, skill: Skill, argument: Argument, given: Expression, variables: Variables) -> Value:
-        """Returns an argument's value, or its source text where only the robot will know it."""
+        """Returns an argument's value, or ``Late`` where only the robot will know it."""
         what = f"{argument.name} of {skill.name}"
         if argument.type is ArgumentType.NUMBER:
             return _checked_number(what, argument, given)
@@ -139,7 +139,7 @@ class TypeChecker:
             wanted = "a name" if argument.type is ArgumentType.IDENTIFIER else "a quoted text"
             raise PlannerError(ErrorCode.INVALID_ARGUMENT, f"{what} must be {wanted}, not {_shown(given)}")
         if not isinstance(given, Name | Text):
-            return expression_text(given)
+            return Late(expression_text(given))
         text = given.name if isinstance(given, Name) else given.text
         if not 1 <= len(text) <= argument.max_length:
             limits = f"1 to {argument.max_length} characters, not {len(text)}"

@@ -76,7 +76,10 @@ class Orient(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approach(Record):
-    """Moves straight and level until the level distance to a visible object is ``stop_m``; ``max_travel_m`` at most."""
+    """Moves straight and level until the level distance to a visible object is ``stop_m``; ``max_travel_m`` at most.
+
+    The distance is to its middle, and greater where a large object would be touched.
+    """
 
     kind: Literal["approach"] = "approach"
     stop_m: float

@@ -43,8 +43,9 @@ class SegmentExecutor:
     is run if the condition was true, else it is skipped, segment by segment. The segments of a chat are text that a
     person reads: carrying one out takes its reading time, and the body holds still.
 
-    A call that has not ended ``MOST_LATE_S`` after the longest time that is expected of it, or of its whole segment, is
-    halted and has failed: it would keep a robot whose planner is lost from its silence steps for ever.
+    A call that has not ended ``MOST_LATE_S`` after the longest time that is expected of it is halted and has failed: it
+    would keep a robot whose planner is lost from its silence steps for ever. Of a robot that its planner knows to be
+    slow, each call is expected to take as many times longer as the planner says of its segment.
 
     A stop, or a silence step, that fails is not confirmed, and is repeated: until it succeeds, or a goal, a reflex or a
     person takes over, and a silence step only as long as the planner is silent. A silence step that a reflex or an
@@ -93,7 +94,7 @@ class SegmentExecutor:
         self._opens_block = False  # the segment that runs
         self._awaits_replan = False  # one has failed: what comes before the replan is void
         self._started_s: float | None = None
-        self._expected_s = 0.0  # of that segment, at most
+        self._pace = 1.0  # how many times longer that segment is expected to take than by the robot model
         self._num_segments: int | None = None
         self._is_partial = False
         self._received_s = now_s
@@ -263,7 +264,7 @@ class SegmentExecutor:
         self._next_index += 1
 
     def _start_segment(self, segment: Segment, now_s: float) -> None:
-        self._started_s, self._expected_s = now_s, segment.expected.p90_s
+        self._started_s = now_s
         self._report(ReportStatus.STARTED)
         if self._is_chat:
             self._read_until_s = now_s + segment.expected.p50_s
@@ -280,19 +281,23 @@ class SegmentExecutor:
             PlanSyntaxError: They do not, or the text is no part of a plan.
         """
         self._opens_block = segment.block_edge is BlockEdge.OPENS
-        if self._opens_block:
-            match parse(f"{segment.text}{to_text(Closing())}"):
-                case (If(condition=condition, body=()),):
-                    self._interpreter.start_condition(condition, now_s)
-                case _:
-                    raise PlanSyntaxError(0, f"{segment.text[:40]!r} opens no block")
-        elif segment.block_edge is BlockEdge.CLOSES:
+        if segment.block_edge is BlockEdge.CLOSES:
             if segment.text != to_text(Closing()) or not self._blocks:
                 raise PlanSyntaxError(0, f"{segment.text[:40]!r} closes no block")
             self._blocks.pop()
             self._interpreter.start((), now_s)
-        else:
-            self._interpreter.start(parse(segment.text), now_s)
+            return
+        plan = parse(f"{segment.text}{to_text(Closing())}" if self._opens_block else segment.text)
+        by_model_s = expected_duration(self._model, plan).p90_s
+        self._pace = max(1.0, segment.expected.p90_s / by_model_s) if by_model_s > 0.0 else 1.0
+        if not self._opens_block:
+            self._interpreter.start(plan, now_s)
+            return
+        match plan:
+            case (If(condition=condition, body=()),):
+                self._interpreter.start_condition(condition, now_s)
+            case _:
+                raise PlanSyntaxError(0, f"{segment.text[:40]!r} opens no block")
 
     def _go_on(self, now_s: float) -> SkillResult:
         """Goes on with the segment that runs; halts a call that takes far too long."""
@@ -302,7 +307,7 @@ class SegmentExecutor:
         call, since_s = self._interpreter.running
         if now_s - since_s < MOST_LATE_S:
             return result
-        most_s = MOST_LATE_S + max(self._expected_s, expected_duration(self._model, call).p90_s)
+        most_s = MOST_LATE_S + self._pace * expected_duration(self._model, call).p90_s
         if now_s - since_s < most_s:
             return result
         reason = f"{call.name}: it has not ended after {most_s:.0f} s"

@@ -18,6 +18,8 @@ from llm_planner.robots.timing import Quantiles
 from llm_planner.robots.world import WorldObject
 
 FLOOR_M = 1e-9
+CLEAR_M = 0.2
+"""Between the middle of a robot and the surface of what it approaches, at least: its body, and errors (assumed)."""
 
 
 class MobileBody(Body):
@@ -109,14 +111,20 @@ class MobileBody(Body):
     def _before(self, sight: View, stop_m: float, max_travel_m: float) -> Pose:
         """Returns the pose at a level distance of ``stop_m`` from an object, at the robot's own height.
 
-        An approach is level because only the robot knows where the object is: the safety gate then still knows
-        the height of everything that follows.
+        It is farther away from one at that height whose surface is less than ``CLEAR_M`` from there. An approach is
+        level because only the robot knows where the object is: the safety gate then still knows the height of
+        everything that follows.
         """
-        pose = self.state.pose
+        pose, thing = self.state.pose, sight.object
         level_m = sight.distance_m * math.cos(math.radians(sight.elevation_deg))
-        travel_m = min(max_travel_m, max(0.0, level_m - stop_m))
         heading = math.radians(pose.yaw_deg + sight.bearing_deg)
-        return replace(pose, x_m=pose.x_m + travel_m * math.cos(heading), y_m=pose.y_m + travel_m * math.sin(heading))
+        dx, dy = math.cos(heading), math.sin(heading)
+        above_m = sight.distance_m * math.sin(math.radians(sight.elevation_deg))
+        if abs(above_m) < thing.size_m[2] / 2.0 + CLEAR_M:
+            sides = zip(thing.size_m[:2], (dx, dy), strict=True)
+            stop_m = max(stop_m, min((size / 2.0 + CLEAR_M) / abs(d) for size, d in sides if d))
+        travel_m = min(max_travel_m, max(0.0, level_m - stop_m))
+        return replace(pose, x_m=pose.x_m + travel_m * dx, y_m=pose.y_m + travel_m * dy)
 
     def _scan_times_s(self, effect: Scan, job: Job) -> tuple[float, float]:
         """Returns how long the first look and each step take."""

@@ -210,7 +210,7 @@ class SilenceStep(Record):
     skill: str
 
     def __post_init__(self) -> None:
-        require(self.after_s > 0, "after_s must be > 0")
+        require(0 < self.after_s <= 600, "after_s must be in (0, 600]; it is in seconds")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,6 +248,9 @@ class UrgentRule(Record):
 
 _URGENT_EFFECTS = frozenset(("translate", "turn", "stop", "delay", "land"))
 """What a robot whose model does not say may do in an emergency."""
+
+_NOT_URGENT_EFFECTS = frozenset(("orient", "approach", "goto", "scan", "grasp", "place", "push", "move_tool"))
+"""What goes to a thing, looks for it or touches it."""
 
 _SAFE_EFFECTS = {"stop_skill": ("stop", "land"), "silence": ("stop", "land", "home")}
 """What a robot may do on its own account, by where the model says so."""
@@ -346,6 +349,10 @@ class RobotModel(Record):
         urgent = [("urgent", name) for name in self.urgent.skills] if self.urgent is not None else []
         for key, name in (*at_once, *urgent):
             require(name in self.skills, f"{key}: {name!r} is not among the skills ({', '.join(self.skills)})")
+        for _, name in urgent:
+            kind = self.skills[name].effect.kind
+            problem = f"urgent: {name!r} (effect {kind}) goes to a thing, looks for it or touches it; leave it out"
+            require(kind not in _NOT_URGENT_EFFECTS, problem)
         for key, name in at_once:
             require(not self.skills[name].arguments, f"{key}: skill {name!r} must take no arguments")
             known = _SAFE_EFFECTS[key]
@@ -363,6 +370,10 @@ class RobotModel(Record):
         require(fence is not None and self.workspace is None, "a mobile robot has a geofence and no workspace")
         on_the_floor = fence is not None and start.z_m == 0  # where the height is free
         z_m = fence.z_m[0] if fence is not None and on_the_floor else start.z_m
+        if fence is not None and self.kind is RobotKind.DRONE:
+            low, high = fence.z_m
+            problem = f"a drone's fence must not begin below the floor: z_m is [{low:g}, {high:g}]"
+            require(low >= 0.0, problem)
         is_inside = fence is not None and fence.contains(start.x_m, start.y_m, z_m)
         require(is_inside, "the start pose is outside the geofence")
 

@@ -168,7 +168,8 @@ def _overlaps(position_m: tuple[float, float, float], thing: WorldObject, other:
 
 
 def _key(name: str) -> str:
-    return "_".join(re.findall(r"[^\W_]+", name.casefold()))
+    """Returns what is the same of two spellings of a name; of one without any letter or digit, the name itself."""
+    return "_".join(re.findall(r"[^\W_]+", name.casefold())) or name
 
 
 def _words(text: str) -> frozenset[str]:

@@ -10,6 +10,7 @@ from llm_planner.core.pose import Pose
 from llm_planner.language.parser import IncrementalParser, parse
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import lark_grammar
+from llm_planner.planning.mentioned import Mentioned
 from llm_planner.planning.prompt import PromptStyle, build_prompt
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.motion_kind import motion_kind
@@ -137,3 +138,16 @@ def test_a_drone_on_the_floor_says_that_it_must_take_off(plan):
     assert refused.value.code is ErrorCode.NOT_ACHIEVED
     admit(SafetyGate(TELLO, FLOOR), f"tk();{plan}")
     admit(SafetyGate(TELLO, FLOOR), "l('hi');h();ld();")
+
+
+@pytest.mark.parametrize("plan", ["pick('knife');", "pick('knife(');", "pick('_1 knife');", "?iv('knife('){open();}"])
+def test_a_name_that_is_written_like_a_value_is_a_name(plan):
+    gate = SafetyGate(INDY7, mentioned=Mentioned(["cup"]))
+    with pytest.raises(PlannerError) as caught:
+        admit(gate, plan)
+    assert caught.value.code is ErrorCode.UNKNOWN_OBJECT
+
+
+def test_a_name_that_only_the_robot_will_know_is_judged_there():
+    gate = SafetyGate(TELLO, mentioned=Mentioned(["cup"]))
+    admit(gate, "_1=sa('something red');?_1!=False{g(_1);}g(sa('something blue'));")

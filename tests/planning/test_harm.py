@@ -5,10 +5,12 @@ import pytest
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.language.parser import parse
+from llm_planner.language.syntax import Call, Text
 from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.harm import harm_of
 from llm_planner.planning.living import is_living
 from llm_planner.robots.library import RobotLibrary
+from llm_planner.robots.world import World, WorldObject
 
 TELLO, INDY7 = RobotLibrary().get("tello"), RobotLibrary().get("indy7")
 
@@ -198,6 +200,17 @@ def test_who_can_be_hurt(name):
             SafetyGate(INDY7).admit(parse(plan)[0])
         assert caught.value.code is ErrorCode.HARMFUL_REQUEST
     gate.admit(parse(f"place(apple,{name});")[0])
+
+
+@pytest.mark.parametrize("name", ["per\u017fon", "\ufb01nger", "left \ufb01nger", "Hand!"])
+def test_who_is_found_under_a_name_can_be_hurt_under_it(name):
+    world = World(
+        [WorldObject(name=known, position_m=(0.4, 0.0, 0.0)) for known in ("person", "left_finger", "finger", "hand")]
+    )
+    assert world.find(name)
+    with pytest.raises(PlannerError) as caught:
+        SafetyGate(INDY7).admit(Call("pick", (Text(name),)))
+    assert caught.value.code is ErrorCode.HARMFUL_REQUEST
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from llm_planner.core.segment import BlockEdge, ExpectedDuration, ReportStatus, Situation, make_replan
 from llm_planner.core.skill import SkillCall
+from llm_planner.language.parser import parse
 from llm_planner.language.prose import reading_time
 from llm_planner.robots.driver import SkillResult, SkillStatus
 from llm_planner.robots.duration import expected_duration
@@ -733,3 +734,17 @@ def test_a_call_that_never_ends_keeps_no_robot_from_what_it_does_without_a_plann
     assert [name for _, name in robot.driver.log] == ["mf", "halt", "h"]
     robot.run(70.0, step_s=0.5)
     assert [name for _, name in robot.driver.log] == ["mf", "halt", "h", "h", "ld"]
+
+
+@pytest.mark.parametrize("pace", [1.0, 3.0])
+def test_a_call_that_never_ends_is_not_given_the_time_of_its_whole_loop(pace):
+    robot = Robot(Hanging())
+    text = "100{mf(100);d(60);}"
+    model = robot.driver.model
+    p90_s = pace * expected_duration(model, parse(text)).p90_s
+    robot.add(replace(segment(0, text), expected=ExpectedDuration(min_s=0.0, p50_s=p90_s, p90_s=p90_s)))
+    longest_s = pace * expected_duration(model, SkillCall("mf", (100.0,))).p90_s
+    robot.run(longest_s + 29.0)
+    assert robot.driver.log == [(0, "mf")]
+    robot.run(2.0)
+    assert [name for _, name in robot.driver.log] == ["mf", "halt", "h"]

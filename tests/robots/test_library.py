@@ -167,6 +167,9 @@ def test_an_arm_starts_inside_its_workspace(tmp_path, start):
         ("minimum: 20", "minimum: 900", "minimum must be <= maximum"),
         ("minimum: 20, maximum: 500", "minimum: 5.2, maximum: 5.8, is_integer: true", "no whole number lies between"),
         ("urgent: {skills: [", "urgent: {skills: [] } # [", "an emergency needs skills"),
+        ("urgent: {skills: [", "urgent: {skills: [g, ", "urgent: 'g' (effect goto) goes to a thing, looks for it"),
+        ("urgent: {skills: [", "urgent: {skills: [s, ", "urgent: 's' (effect scan) goes to a thing, looks for it"),
+        ("after_s: 60.0", "after_s: 60000", "after_s must be in (0, 600]; it is in seconds"),
         ("maximum: 500, ", "", "a number needs minimum and maximum"),
         ("axis: [1, 0, 0]", "axis: [1, 1, 0]", "axis must have length 1"),
         ("alias: move_backward", "alias: move_forward", "move_forward"),
@@ -200,6 +203,14 @@ def test_an_arm_starts_inside_its_workspace(tmp_path, start):
 )  # fmt: skip
 def test_a_mistake_is_refused_with_its_path(tmp_path, old, new, expected):
     assert expected in refusal(edited(tmp_path, old, new))
+
+
+def test_no_drone_flies_below_the_floor(tmp_path):
+    """A body is too large for such a fence as well, but a model needs none."""
+    path = edited(tmp_path, "z_m: [0.2, 3.0]", "z_m: [-0.2, 3.0]")
+    text = path.read_text()
+    path.write_text(text[: text.index("\nbody:")] + text[text.index("\nrules:") :])
+    assert "a drone's fence must not begin below the floor: z_m is [-0.2, 3]" in refusal(path)
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,13 @@ def test_a_name_wins_over_a_kind():
     assert world.find("") == ()
 
 
+def test_a_name_without_letters_is_no_other_one():
+    world = World([WorldObject(name="\U0001f34e", position_m=(0.4, 0.0, 0.0))])
+    assert world.find("\U0001f34e")
+    assert not world.find("\U0001f52a")
+    assert not world.find("?!")
+
+
 def test_being_on_something_is_transitive_and_ends():
     supports = {"a": "b", "b": "c", "c": None, "x": "y", "y": "x"}
     world = World(thing(name, support=support) for name, support in supports.items())

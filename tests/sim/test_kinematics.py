@@ -219,6 +219,27 @@ def test_orient_approach_and_goto():
     assert (pose.x_m, pose.y_m, pose.z_m, pose.yaw_deg) == where(other)
 
 
+@pytest.mark.parametrize("size_m", [(0.3, 0.3, 0.3), (0.8, 0.8, 0.7), (4.0, 1.8, 1.5), (0.1, 4.0, 2.0)])
+@pytest.mark.parametrize("angle_deg", range(0, 360, 15))
+def test_nothing_is_touched_by_who_goes_to_it(size_m, angle_deg):
+    angle = math.radians(angle_deg)
+    position_m = (4.0 * math.cos(angle), 4.0 * math.sin(angle), 1.2)
+    driver = drone(thing(position_m=position_m, size_m=size_m), pose=Pose(z_m=1.0, yaw_deg=float(angle_deg)))
+    assert do(driver, "g", "cat")[0].status is SkillStatus.SUCCEEDED
+    pose = driver.state.pose
+    here = (pose.x_m, pose.y_m, pose.z_m)
+    gaps = [max(0.0, abs(a - b) - size / 2.0) for a, b, size in zip(here, position_m, size_m, strict=True)]
+    assert math.hypot(*gaps) > 0.199
+    if max(size_m) <= 0.3:
+        assert math.dist(here[:2], position_m[:2]) == pytest.approx(0.5)
+
+
+def test_who_flies_over_a_thing_goes_as_near_to_its_middle_as_to_a_small_one():
+    driver = drone(thing("table", (3.0, 0.0, 0.35), size_m=(1.2, 2.0, 0.7)))
+    assert do(driver, "a", "table")[0].status is SkillStatus.SUCCEEDED
+    assert where(driver) == (2.5, 0, 1, 0)
+
+
 def test_an_approach_is_level():
     driver = drone(thing(position_m=(4.0, 0.0, 0.0)))
     result, now_s = do(driver, "a", "cat")

@@ -143,9 +143,13 @@ class Indy7Driver(MapSight, TrackMemory):
         return self._body.state
 
     def enter(self, world: World) -> None:
-        """Takes another world for its map; the arm stops and stays where it is, with empty fingers."""
+        """Takes another world for its map; the arm stops and stays where it is, and keeps what it holds."""
         self.halt(0.0)
+        held, before = self.state.held, self.world
         self._body = ArmBody(self._model, world, random.Random(0), self._tool_pose())
+        if held is not None:  # whatever the new map says of it: to grasp another thing would let it fall
+            world.objects[held], self.state.held = before.objects[held], held
+            self._body.carry()
         self._track = Track(self._body.state.pose)
 
     @property

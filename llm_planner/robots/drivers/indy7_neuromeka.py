@@ -52,6 +52,8 @@ class Dcp3(Protocol):
 class NeuromekaPort:
     """A ``GrippingPort``. One thread asks and moves in turn; a stop and a grip have threads of their own: none waits.
 
+    At first it stops the arm: a node that has crashed may have left it moving.
+
     Args:
         arm: The library's client.
         speed_percent: Of the joints' speed; the library's own default is 15.
@@ -85,6 +87,7 @@ class NeuromekaPort:
             raise PlannerError(
                 ErrorCode.ROBOT_SILENT, "the Indy7 does not answer; is its controller on, and its address right?"
             )
+        self.stop()
 
     def joints_deg(self) -> Joints | None:
         """Returns where the joints are; None if the controller has not answered lately."""

@@ -279,6 +279,20 @@ def test_after_an_order_to_the_gripper_that_was_cut_short_it_only_opens(is_halte
     assert arm.do("open").status is arm.do("home").status is SkillStatus.SUCCEEDED
 
 
+@pytest.mark.parametrize("world", [table(), World()])
+def test_what_it_holds_stays_in_its_fingers_when_the_world_changes(world):
+    arm = Arm()
+    arm.do("pick", "red_box")
+    arm.do("home")
+    arm.driver.enter(World([*world.objects.values(), WorldObject(name="cup", position_m=(0.4, 0.2, 0.025))]))
+    arm.port.orders.clear()
+    assert arm.do("pick", "cup").reason == "the hand is full: it holds red_box"
+    assert arm.port.orders == []
+    assert arm.driver.world.objects["red_box"].position_m[2] == pytest.approx(0.45, abs=1e-3)
+    assert arm.do("place", "red_box", "cup").status is SkillStatus.SUCCEEDED
+    assert arm.driver.state.held is None
+
+
 def test_the_time_of_the_fingers_counts_from_when_the_order_has_left():
     arm = Arm()
     arm.do_until(len, "close")
@@ -355,8 +369,21 @@ def clock():
 @pytest.fixture
 def port(dcp3, clock):
     opened = NeuromekaPort(dcp3, speed_percent=20, clock=clock)
+    wait_until(lambda: opened.ending() == "")  # it begins with a stop
+    dcp3.orders.clear()
     yield opened
     opened.close()
+
+
+def test_neuromeka_stops_what_an_arm_does_that_it_finds_moving(dcp3, clock):
+    dcp3.state = MOVING  # ordered by a node that has crashed
+    port = NeuromekaPort(dcp3, speed_percent=20, clock=clock)
+    driver = Indy7Driver(LIBRARY.get("indy7"), port, KINEMATICS)
+    driver.enter(table())
+    driver.start(SkillCall("move_to", ("bin",)), 0.0)
+    wait_until(lambda: driver.tick(0.1) and ("movej", 20) in dcp3.orders)
+    assert dcp3.orders == [("stop",), ("movej", 20)]
+    port.close()
 
 
 def test_neuromeka_moves_at_its_speed_and_tells_when_it_is_over(dcp3, port):
