@@ -18,6 +18,7 @@ from llm_planner.engine.checkpoint import Checkpoint, OpenWeights
 from llm_planner.engine.eviction import make_eviction_method
 from llm_planner.engine.eviction.evictor import Evictor
 from llm_planner.engine.grammar import compiler_for
+from llm_planner.engine.hardware import default_num_host_blocks
 from llm_planner.engine.lookahead import Lookahead, measure_step_cost, verify
 from llm_planner.engine.model_config import read_model_config
 from llm_planner.engine.model_runner import Chunk, ModelRunner, StepInterrupted
@@ -101,6 +102,7 @@ class TorchBackend:
             block_size=block_size,
             max_model_len=min(config.max_model_len, num_blocks * block_size),
             can_offload=True,
+            num_host_blocks=default_num_host_blocks(self._runner.cache.pool),
             can_evict=config.has_plain_attention,
             can_insert=True,
             device=self._runner.device_name,

@@ -15,7 +15,7 @@ from llm_planner.engine.model_config import ModelConfig
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _CUDA_SHARE = 0.8  # of what is free after the weights; the rest is for activations and gathered blocks
-_HOST_SHARE = 0.25  # of what is available; robots, ROS and offloaded KV live there too
+_HOST_SHARE = 0.25  # of what is available; robots and ROS live there too
 _CONTEXTS_PER_SEQ = 4  # one that decodes, and three whose robots are at work
 
 
@@ -42,6 +42,16 @@ def default_num_blocks(
             f"{budget_bytes} bytes for the KV cache on {device} are too few; use a smaller model or dtype",
         )
     return num_blocks
+
+
+def default_num_host_blocks(pool: torch.Tensor) -> int:
+    """Returns how many blocks of offloaded KV host memory may hold: those of a share of what the cache leaves.
+
+    Args:
+        pool: All blocks of the cache; on a host its memory is not taken before it is used.
+    """
+    left_bytes = free_bytes(torch.device("cpu")) - (pool.nbytes if pool.device.type == "cpu" else 0)
+    return max(0, int(left_bytes * _HOST_SHARE)) * pool.shape[2] // pool.nbytes
 
 
 def free_bytes(device: torch.device) -> int:

@@ -62,7 +62,8 @@ class Scheduler:
         self.reservations = Reservations()
         self._order = ReservedFirst(policy, self.reservations)
         self._max_model_len = info.max_model_len
-        self._can_offload, self._can_insert = info.can_offload, info.can_insert
+        self._can_insert = info.can_insert
+        self._num_host_blocks = info.num_host_blocks if info.can_offload else 0
         self._num_stages = info.num_stages
         self._places = Places(self._order)
         pricing = policy if isinstance(policy, PricedPolicy) else PricedPolicy()
@@ -190,7 +191,7 @@ class Scheduler:
             order=self._order,
             reservations=self.reservations,
             ledger=self.ledger,
-            can_offload=self._can_offload,
+            host_room_blocks=self._num_host_blocks - self.ledger.offloaded_blocks,
             safety=self.policy if isinstance(self.policy, MemorySafe) else None,
             pricing=self._pricing,
             times=self.times,

@@ -30,7 +30,7 @@ class StepRules:
         order: Of service, reservations first.
         reservations: The generations with a reserved slot.
         ledger: Of the KV blocks.
-        can_offload: Whether the backend can move KV to host memory.
+        host_room_blocks: How many more blocks the backend can move to host memory.
         times: Of the engine.
         pricing: Of a batch with a latency-guided limit; None for one without.
         safety: The policy, if it looks ahead in memory.
@@ -41,7 +41,7 @@ class StepRules:
     order: ReservedFirst
     reservations: Reservations
     ledger: KVLedger
-    can_offload: bool
+    host_room_blocks: int
     times: StepTimes
     pricing: PricedPolicy | None = None
     safety: MemorySafe | None = None
@@ -75,10 +75,11 @@ class StepDecision:
         self._limit: LatencyGuidedLimit | None = None  # of the batch, once it is known what waits for it
         self._newcomers: list[Generation] = []  # that the limit is asked about
         self._now_s = now_s
-        self._step = StepBuilder(rules.ledger, rules.config.max_num_batched_tokens, places.released)
-        self._gate = (
-            MemoryGate(rules.safety, rules.ledger, places, can_offload=rules.can_offload) if rules.safety else None
+        self._step = StepBuilder(
+            rules.ledger, rules.config.max_num_batched_tokens, places.released, rules.host_room_blocks
         )
+        can_offload = rules.host_room_blocks > 0
+        self._gate = MemoryGate(rules.safety, rules.ledger, places, can_offload=can_offload) if rules.safety else None
         self.unschedulable: list[str] = []
 
     def make(self) -> SchedulerOutput:
@@ -156,10 +157,7 @@ class StepDecision:
         givers = self._givers(best[0], ranks) if best and ranks else []
         for generation in givers:
             del ranks[generation]
-            if self._rules.can_offload:
-                self._offload_running(generation)
-            else:
-                self._preempt(generation)
+            self._move_running(generation)
         return givers
 
     def _givers(self, newcomer: Generation, ranks: dict[Generation, Rank]) -> list[Generation]:
@@ -225,15 +223,15 @@ class StepDecision:
 
     def _take_memory(self, generation: Generation) -> None:
         """Takes the slot and the memory of a running generation: its KV is offloaded if that is worth it, else lost."""
-        if self._gate is None or not self._rules.can_offload:
+        if self._gate is None:
             self._preempt(generation)
-            return
-        self._offload_running(generation)
+        else:
+            self._move_running(generation)
 
-    def _offload_running(self, generation: Generation) -> None:
+    def _move_running(self, generation: Generation) -> None:
         del self._places.running[generation.request_id]
         generation.pause()
-        self._step.offload(generation)
+        self._step.take_memory(generation)
 
     def _schedule_ready(self) -> None:
         """Admits ready generations in the policy's order while slots, tokens and memory last."""
@@ -320,7 +318,7 @@ class StepDecision:
         """Takes memory from suspended generations until ``generation`` fits; returns whether it does.
 
         Those whose plan is complete give first, and lose their KV; then those whose robot is busy longest, whose KV is
-        offloaded if the backend can, else lost.
+        offloaded while host memory has room, else lost. These stay in their places: their KV is needed no earlier.
         """
         ledger = self._rules.ledger
         needed = self._step.missing_blocks(generation) + headroom_blocks
@@ -333,11 +331,7 @@ class StepDecision:
             self._step.preempt(retained.pop())
         holders.sort(key=lambda g: (g.resume_at_s, g.order))
         while needed > ledger.available_blocks:
-            victim = holders.pop()
-            if self._rules.can_offload:
-                self._step.offload(victim)
-            else:
-                self._step.preempt(victim)  # it stays in its place: its KV is needed no earlier than before
+            self._step.take_memory(holders.pop())
         return True
 
     def _holders(self, generation: Generation) -> list[Generation]:

@@ -2,6 +2,8 @@
 """A model of a backend that counts KV blocks, for tests of the scheduler."""
 
 import random
+import sys
+from collections.abc import Iterable
 
 from llm_planner.core.step import SchedulerOutput
 
@@ -16,10 +18,13 @@ class ModelBackend:
     A step yields one token, and by chance some that are forced; some are drafted, and by chance some of them accepted.
     """
 
-    def __init__(self, seed: int = 0, max_forced: int = 0, max_drafted: int = 0) -> None:
+    def __init__(
+        self, seed: int = 0, max_forced: int = 0, max_drafted: int = 0, num_host_blocks: int = sys.maxsize
+    ) -> None:
         self.rng = random.Random(seed)
         self.max_forced = max_forced
         self.max_drafted = max_drafted
+        self.num_host_blocks = num_host_blocks
         self.drafted: dict[str, int] = {}
         self.rejected: dict[str, int] = {}
         self.kv_len: dict[str, int] = {}
@@ -30,8 +35,10 @@ class ModelBackend:
         self.offloaded: set[str] = set()
 
     def free_blocks(self) -> int:
-        private = [-(-self.kv_len[r] // BLOCK_SIZE) - self.shared[r] for r in self.kv_len if r not in self.offloaded]
-        return NUM_BLOCKS - SHARED_TOKENS // BLOCK_SIZE - sum(private)
+        return NUM_BLOCKS - SHARED_TOKENS // BLOCK_SIZE - self._private_blocks(self.kv_len.keys() - self.offloaded)
+
+    def _private_blocks(self, request_ids: Iterable[str]) -> int:
+        return sum(-(-self.kv_len[r] // BLOCK_SIZE) - self.shared[r] for r in request_ids)
 
     def execute(self, scheduled: SchedulerOutput, *, is_given_up: bool = False) -> dict[str, tuple[int, ...]]:
         self._apply(scheduled)
@@ -65,6 +72,7 @@ class ModelBackend:
             assert request_id in self.kv_len
             assert request_id not in self.offloaded
             self.offloaded.add(request_id)
+        assert self._private_blocks(self.offloaded) <= self.num_host_blocks
         for request_id, num_removed in scheduled.evict.items():
             assert request_id in scheduled.num_scheduled_tokens
             assert self.computed[request_id] >= self.prompts[request_id]

@@ -67,9 +67,10 @@ def expected(backends):
 class Run:
     """Requests that come, are planned for in segments, and go, in front of a scheduler and an engine."""
 
-    def __init__(self, backend, rng, expected, *, can_offload, **config):
+    def __init__(self, backend, rng, expected, *, can_offload, num_host_blocks, **config):
         self.backend, self.rng, self.expected = backend, rng, expected
-        info = replace(backend.info, can_offload=can_offload)
+        info = replace(backend.info, can_offload=can_offload, num_host_blocks=num_host_blocks)
+        self.num_host_blocks = num_host_blocks
         self.scheduler = Scheduler(SchedulerConfig(**config), make_policy(config["policy"]), info)
         self.scheduler.ledger.pin_prefix("p", len(PREFIX))
         self.kinds = {}
@@ -117,6 +118,8 @@ class Run:
         assert output.free_kv_blocks == self.scheduler.ledger.free_blocks
         self.scheduler.check_integrity()
         self.backend.check_integrity()
+        offloaded = [s.host_kv.shape[2] for s in self.backend._states.values() if s.is_offloaded]
+        assert sum(offloaded) == self.scheduler.ledger.offloaded_blocks <= self.num_host_blocks
         for name, generation in alive.items():
             self.check(generation, is_finished=name in output.finished)
         self.count(scheduled, alive)
@@ -153,6 +156,7 @@ def test_everyone_writes_what_it_writes_alone(backends, expected):
         policy=st.sampled_from(["fcfs_segment", "edf_segment", "pud"]),
         lookahead=st.sampled_from(["off", "always"]),
         can_offload=st.booleans(),
+        num_host_blocks=st.integers(0, NUM_BLOCKS),
         max_num_seqs=st.integers(2, 6),
         max_num_batched_tokens=st.integers(8, 120),
     )
