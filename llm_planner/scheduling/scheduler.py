@@ -144,7 +144,7 @@ class Scheduler:
         self._places.ready.add(generation)
 
     def _drop_kv(self, generation: Generation) -> None:
-        """Takes the KV from a generation that was taken out of its place; it is released in the next step."""
+        """Takes the KV from a generation that does not run any more; it is released in the next step."""
         if generation.state is not GenerationState.WAITING:
             generation.preempt()
             self.ledger.close(generation.request_id)
@@ -268,6 +268,8 @@ class Scheduler:
             self.ledger.grow(request_id, generation.kv_len)  # less than was booked, if drafts were rejected
             if segments.get(request_id) and request_id not in released:
                 self._complete_segments(generation, segments[request_id], now_s)
+        for request_id in output.lost:
+            self._lose(request_id, now_s)
         if isinstance(self.policy, MemorySafe):
             for generation in (g for r in output.finished if (g := find(r)) is not None):
                 self.policy.note_complete(generation, self.generations)
@@ -275,6 +277,19 @@ class Scheduler:
             self._recount(self.ledger, output, now_s)
         self._price.note(now_s, was_busy=True)
         self._had_work = bool(self._places.running or self._places.ready)
+
+    def _lose(self, request_id: str, now_s: float) -> None:
+        """Books that the engine has lost the KV of a generation, as a preemption."""
+        generation = self._places.find(request_id) or self._places.retained.get(request_id)
+        if generation is None:
+            return
+        was_running = self._places.running.pop(request_id, None) is not None
+        self._drop_kv(generation)
+        if was_running:
+            self._places.ready.add(generation)
+        else:
+            self._places.ready.place_again(generation)
+            self._forecast_resumption(request_id, now_s)
 
     def _learn(self, scheduled: SchedulerOutput, output: StepOutput, ran: Sequence[Generation]) -> None:
         """Teaches ``times`` what a step took; ``ran`` are as they were before it."""
