@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One decision: which generations run in the next step, and how many tokens of each."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -88,10 +88,12 @@ class StepDecision:
         ranks = {g: self._rank(g) for g in self._places.running.values()}
         moved: list[Generation] = []
         if self._rules.pricing is not None or self._rules.reservations:
-            self._give_way(ranks)
-            moved = self._give_memory(ranks)
-        if self._rules.pricing is not None:
-            self._limit = self._make_limit(self._rules.pricing)
+            best = self._best_ready()
+            if self._give_way(ranks, best):
+                best = self._best_ready()
+            moved = self._give_memory(ranks, best)
+            if self._rules.pricing is not None:
+                self._limit = self._make_limit(self._rules.pricing, best)
         preempted = self._schedule_running(ranks)
         if self._limit is None:
             self._schedule_ready()
@@ -106,32 +108,36 @@ class StepDecision:
         for generation in [g for g in self._places.running.values() if self._rules.reservations.holds_back(g)]:
             self._places.pause(generation)
 
-    def _make_limit(self, pricing: PricedPolicy) -> LatencyGuidedLimit:
+    def _make_limit(self, pricing: PricedPolicy, best: Sequence[Generation]) -> LatencyGuidedLimit:
         """Returns the limit of this step's batch, and notes which ready generations find a slot."""
         num_free = max(0, self._rules.num_slots - len(self._places.running))
-        best = self._best_ready(num_free + NUM_PRICED)
-        self._newcomers, behind = best[:num_free], best[num_free:]
+        self._newcomers, behind = list(best[:num_free]), best[num_free : num_free + NUM_PRICED]
         num_behind = len(self._places.ready) - len(self._newcomers)
         price_per_s = self._rules.price_per_s
         return LatencyGuidedLimit(pricing, self._rules.times, self._now_s, behind, num_behind, price_per_s)
 
-    def _best_ready(self, most: int) -> list[Generation]:
-        """Returns the first in line of the ready generations, without prompts that wait for a reservation."""
+    def _best_ready(self) -> list[Generation]:
+        """Returns the first in line of the ready generations, without prompts that wait for a reservation.
+
+        As many as can find a slot, and those behind them that are priced. To rank them is half of a decision.
+        """
+        most = self._rules.config.max_num_seqs + NUM_PRICED
         with closing(self._places.ready.ranked(self._now_s)) as ranked:
             return list(islice((g for g in ranked if not self._rules.reservations.holds_back(g)), most))
 
-    def _give_way(self, ranks: dict[Generation, Rank]) -> None:
+    def _give_way(self, ranks: dict[Generation, Rank], best: Sequence[Generation]) -> bool:
         """Pauses running generations for better ranked ready ones where no slot is free: the way in for the urgent.
 
         Without a limit, only for those with a reserved slot. A reservation that caps the batch leaves fewer slots.
+        Returns whether any was paused: it is ready now.
         """
         places = self._places
         num_too_many = max(0, len(places.running) - self._rules.num_slots)
         if not num_too_many and (not places.ready or self._has_slot):
-            return
+            return False
         worst = sorted(ranks, key=lambda g: ranks[g], reverse=True)
         paused = worst[:num_too_many]
-        best = self._best_ready(max(NUM_PRICED, len(worst) - num_too_many))
+        best = best[: max(NUM_PRICED, len(worst) - num_too_many)]
         pricing = self._rules.pricing
         exchange = None if pricing is None else SlotExchange(pricing, self._rules.times, self._now_s, worst, best)
         for incumbent, newcomer in zip(worst[num_too_many:], best, strict=False):
@@ -146,14 +152,14 @@ class StepDecision:
         for incumbent in paused:
             del ranks[incumbent]
             places.pause(incumbent)
+        return bool(paused)
 
-    def _give_memory(self, ranks: dict[Generation, Rank]) -> list[Generation]:
+    def _give_memory(self, ranks: dict[Generation, Rank], best: Sequence[Generation]) -> list[Generation]:
         """Takes slots and memory of running generations for the first ready one, if it cannot run without.
 
         As in ``_give_way``, and for the same: one with a reserved slot, or one that is in time only so. Returns those
         that gave theirs; they are in no place until the step is decided.
         """
-        best = self._best_ready(1)
         givers = self._givers(best[0], ranks) if best and ranks else []
         for generation in givers:
             del ranks[generation]
