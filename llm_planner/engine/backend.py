@@ -45,6 +45,7 @@ class TorchBackend:
         dtype: ``auto`` (``hardware.select_dtype``), float32, bfloat16 or float16.
         num_kv_blocks: 0 sizes the KV cache from the free memory and ``max_num_seqs``.
         max_num_seqs: Most sequences that will decode together.
+        num_engines: Those that share the memory of this host, this one included.
         block_size: Tokens per KV block.
         num_threads: CPU threads; 0 leaves the library's default.
         eviction_method: Which KV goes where the scheduler asks for it (``engine.eviction``).
@@ -65,6 +66,7 @@ class TorchBackend:
         dtype: str = "auto",
         num_kv_blocks: int = 0,
         max_num_seqs: int = 16,
+        num_engines: int = 1,
         block_size: int = 16,
         num_threads: int = 0,
         eviction_method: str = "snapkv",
@@ -91,6 +93,7 @@ class TorchBackend:
                 num_kv_blocks=num_kv_blocks,
                 block_size=block_size,
                 max_num_seqs=max_num_seqs,
+                num_engines=num_engines,
                 adapters=adapters,
                 open_weights=open_weights,
             )
@@ -107,7 +110,7 @@ class TorchBackend:
             block_size=block_size,
             max_model_len=min(config.max_model_len, num_blocks * block_size),
             can_offload=True,
-            num_host_blocks=default_num_host_blocks(self._runner.cache.pool),
+            num_host_blocks=default_num_host_blocks(self._runner.cache.pool, num_engines),
             can_evict=config.has_plain_attention,
             can_insert=True,
             device=self._runner.device_name,
