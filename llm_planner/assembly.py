@@ -263,6 +263,7 @@ def _open_torch(config: PlannerConfig, adapters: tuple[str, ...]) -> "TorchBacke
         block_size=engine.block_size,
         num_threads=torch_threads(config),
         max_num_seqs=config.scheduler.max_num_seqs,
+        num_engines=config.replicas,
         lookahead=engine.lookahead,
         eviction_method=engine.eviction_method,
         adapters=adapters,

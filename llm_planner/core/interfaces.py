@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Protocols: what the upper layers require of a backend, a tokenizer and a clock."""
 
+import sys
 from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ class BackendInfo:
         block_size: Tokens per block.
         max_model_len: Most tokens of a sequence, prompt and output together.
         can_offload: Whether suspended KV can move to host memory.
+        num_host_blocks: Most blocks that may be there at a time.
         device: What it runs on, as an engine profile names it; empty if that means nothing.
         can_evict: Whether it can remove part of a sequence's KV (``SchedulerOutput.evict``).
         can_insert: Whether it can append tokens to the context of a sequence whose KV it holds
@@ -57,6 +59,7 @@ class BackendInfo:
     block_size: int
     max_model_len: int
     can_offload: bool
+    num_host_blocks: int = sys.maxsize
     device: str = ""
     can_evict: bool = False
     can_insert: bool = False

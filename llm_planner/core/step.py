@@ -135,6 +135,7 @@ class StepOutput:
             Empty for a backend that does not say.
         finished: Requests for which the model stopped in this step.
         failed: Requests that cannot go on, with the reason; the others are unharmed.
+        lost: Requests whose KV could not be moved and is gone; they go on as if they had been preempted.
         unanswered: Those of ``failed`` whose model server does not answer: another engine may go on with them.
         free_kv_blocks: Blocks that no request holds after this step.
         duration_s: Time that the step took.
@@ -153,6 +154,7 @@ class StepOutput:
     choices: Mapping[str, tuple[TokenChoice, ...]] = field(default_factory=dict)
     finished: Mapping[str, FinishReason] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
+    lost: frozenset[str] = frozenset()
     unanswered: frozenset[str] = frozenset()
     free_kv_blocks: int = 0
     duration_s: float = 0.0

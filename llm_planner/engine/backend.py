@@ -2,8 +2,9 @@
 """The torch backend: applies scheduler outputs to sequences, blocks and the model."""
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Sequence as Seq
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from llm_planner.engine.checkpoint import Checkpoint, OpenWeights
 from llm_planner.engine.eviction import make_eviction_method
 from llm_planner.engine.eviction.evictor import Evictor
 from llm_planner.engine.grammar import compiler_for
+from llm_planner.engine.hardware import default_num_host_blocks
 from llm_planner.engine.lookahead import Lookahead, measure_step_cost, verify
 from llm_planner.engine.model_config import read_model_config
 from llm_planner.engine.model_runner import Chunk, ModelRunner, StepInterrupted
@@ -30,6 +32,10 @@ from llm_planner.engine.tokenizer import HFTokenizer, load_tokenizer
 _log = logging.getLogger(__name__)
 
 
+class _LostKVError(RequestError):
+    """The KV of one request could not be moved; it can be computed again."""
+
+
 class TorchBackend:
     """Implements ``core.interfaces.InterruptibleBackend`` for a local checkpoint directory.
 
@@ -39,6 +45,7 @@ class TorchBackend:
         dtype: ``auto`` (``hardware.select_dtype``), float32, bfloat16 or float16.
         num_kv_blocks: 0 sizes the KV cache from the free memory and ``max_num_seqs``.
         max_num_seqs: Most sequences that will decode together.
+        num_engines: Those that share the memory of this host, this one included.
         block_size: Tokens per KV block.
         num_threads: CPU threads; 0 leaves the library's default.
         eviction_method: Which KV goes where the scheduler asks for it (``engine.eviction``).
@@ -59,6 +66,7 @@ class TorchBackend:
         dtype: str = "auto",
         num_kv_blocks: int = 0,
         max_num_seqs: int = 16,
+        num_engines: int = 1,
         block_size: int = 16,
         num_threads: int = 0,
         eviction_method: str = "snapkv",
@@ -85,6 +93,7 @@ class TorchBackend:
                 num_kv_blocks=num_kv_blocks,
                 block_size=block_size,
                 max_num_seqs=max_num_seqs,
+                num_engines=num_engines,
                 adapters=adapters,
                 open_weights=open_weights,
             )
@@ -101,6 +110,7 @@ class TorchBackend:
             block_size=block_size,
             max_model_len=min(config.max_model_len, num_blocks * block_size),
             can_offload=True,
+            num_host_blocks=default_num_host_blocks(self._runner.cache.pool, num_engines),
             can_evict=config.has_plain_attention,
             can_insert=True,
             device=self._runner.device_name,
@@ -163,7 +173,7 @@ class TorchBackend:
         """Runs one step and returns its tokens."""
         start_s = self._clock.now_s()
         runner = self._open_runner()
-        failed: dict[str, str] = {}
+        failed: dict[str, Exception] = {}
         with torch.inference_mode():
             for request_id in scheduled.release:
                 self._release(request_id)
@@ -173,7 +183,7 @@ class TorchBackend:
             self._each(present, lambda request_id: self._evict(request_id, evict[request_id], runner), failed)
             self._each(restore, lambda request_id: self._restore(request_id, runner, evict.get(request_id)), failed)
             doubled = [sequence.request_id for sequence in scheduled.new if sequence.request_id in self._states]
-            failed |= dict.fromkeys(doubled, "another request of this name is not released yet")  # and goes on
+            failed |= dict.fromkeys(doubled, RequestError("another request of this name is not released yet"))
             new = {sequence.request_id: sequence for sequence in scheduled.new}
             self._each(new, lambda request_id: self._admit(new[request_id]), failed)
             insert = scheduled.insert
@@ -184,7 +194,14 @@ class TorchBackend:
                 output = self._give_up(scheduled, failed)
         runner.wait()  # a step that yields no token has not waited; what it takes must not be that of the next one
         duration_s = self._clock.now_s() - start_s
-        return replace(output, free_kv_blocks=self._block_manager.num_free, duration_s=duration_s)
+        lost = frozenset(name for name, error in failed.items() if isinstance(error, _LostKVError))
+        return replace(
+            output,
+            failed={name: str(error) for name, error in failed.items() if name not in lost},
+            lost=lost,
+            free_kv_blocks=self._block_manager.num_free,
+            duration_s=duration_s,
+        )
 
     def close(self) -> None:
         """Frees everything; safe to call twice."""
@@ -206,7 +223,7 @@ class TorchBackend:
             raise PlannerError(ErrorCode.SHUTTING_DOWN, "the engine is closed")
         return self._runner
 
-    def _each(self, request_ids: Iterable[str], action: Callable[[str], None], failed: dict[str, str]) -> None:
+    def _each(self, request_ids: Iterable[str], action: Callable[[str], None], failed: dict[str, Exception]) -> None:
         """Applies an action to each request; one that fails is released and named in ``failed``."""
         for request_id in request_ids:
             if request_id in failed:
@@ -214,11 +231,11 @@ class TorchBackend:
             try:
                 action(request_id)
             except RequestError as error:
-                self._fail(request_id, str(error), failed)
+                self._fail(request_id, error, failed)
 
-    def _fail(self, request_id: str, reason: str, failed: dict[str, str]) -> None:
+    def _fail(self, request_id: str, error: Exception, failed: dict[str, Exception]) -> None:
         self._release(request_id)
-        failed[request_id] = reason
+        failed[request_id] = error
 
     def _state(self, request_id: str) -> SequenceState:
         if request_id not in self._states:
@@ -234,11 +251,8 @@ class TorchBackend:
         state = self._state(request_id)
         if not state.is_offloaded:
             own = state.own_blocks
-            try:
+            with _moving_kv(request_id):
                 state.host_kv = runner.cache.to_host(own)
-            except (MemoryError, RuntimeError) as error:  # torch has several for memory that is short
-                why = str(error).partition("\n")[0] or type(error).__name__
-                raise RequestError(f"its KV does not fit into host memory: {why}") from error
             self._block_manager.free(own)
             del state.blocks[state.num_shared_blocks :]
 
@@ -246,8 +260,9 @@ class TorchBackend:
         state = self._state(request_id)
         if state.host_kv is not None:
             blocks = self._allocate(state.host_kv.shape[2])
-            runner.cache.from_host(state.host_kv, blocks)
             state.blocks += blocks
+            with _moving_kv(request_id):
+                runner.cache.from_host(state.host_kv, blocks)
             state.host_kv = None
         if num_evicted is not None:
             self._evict(request_id, num_evicted, runner)
@@ -268,7 +283,7 @@ class TorchBackend:
     def _insert(self, request_id: str, token_ids: Seq[int]) -> None:
         self._opener.insert(self._state(request_id), token_ids, self.tokenizer.eos_token_ids)
 
-    def _run(self, num_scheduled: Mapping[str, int], runner: ModelRunner, failed: dict[str, str]) -> StepOutput:
+    def _run(self, num_scheduled: Mapping[str, int], runner: ModelRunner, failed: dict[str, Exception]) -> StepOutput:
         self._each(num_scheduled, lambda request_id: self._grow(request_id, num_scheduled[request_id], runner), failed)
         chunks = [self._chunk(name, count) for name, count in num_scheduled.items() if name not in failed]
         ready, logits = runner.run(chunks, self._is_pressing)
@@ -281,7 +296,7 @@ class TorchBackend:
         for chunk, chosen in zip(ready, yields, strict=True):
             state, name = chunk.state, chunk.state.request_id
             if isinstance(chosen, SamplingError):
-                self._fail(name, str(chosen), failed)
+                self._fail(name, chosen, failed)
                 continue
             rejected[name] = 1 + len(chunk.draft) - len(chosen)
             self._shrink(state)
@@ -297,12 +312,11 @@ class TorchBackend:
             token_ids=token_ids,
             choices=choices,
             finished=finished,
-            failed=failed,
             num_draft_tokens=drafted,
             num_rejected_tokens=rejected,
         )
 
-    def _give_up(self, scheduled: SchedulerOutput, failed: dict[str, str]) -> StepOutput:
+    def _give_up(self, scheduled: SchedulerOutput, failed: Collection[str]) -> StepOutput:
         """Takes back the room that was made for tokens which have not been computed."""
         states = [self._states[request_id] for request_id in scheduled.num_scheduled_tokens if request_id not in failed]
         for state in states:
@@ -310,7 +324,6 @@ class TorchBackend:
         return StepOutput(
             step=replace(scheduled, num_scheduled_tokens=dict.fromkeys(scheduled.num_scheduled_tokens, 0)),
             is_given_up=True,
-            failed=failed,
             num_draft_tokens={state.request_id: len(state.draft) for state in states},
         )
 
@@ -341,3 +354,14 @@ class TorchBackend:
             blocks = self._allocate(needed)
             runner.cache.clear(blocks)  # any of them may stay unused in part, if drafts are rejected
             state.blocks += blocks
+
+
+@contextmanager
+def _moving_kv(request_id: str) -> Iterator[None]:
+    """Turns what torch raises for want of memory, of which there are several kinds, into the loss of one KV."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        why = str(error).partition("\n")[0] or type(error).__name__
+        _log.warning("the KV of %s cannot be moved, and is computed again: %s", request_id, why)
+        raise _LostKVError(why) from error

@@ -15,12 +15,17 @@ from llm_planner.engine.model_config import ModelConfig
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _CUDA_SHARE = 0.8  # of what is free after the weights; the rest is for activations and gathered blocks
-_HOST_SHARE = 0.25  # of what is available; robots, ROS and offloaded KV live there too
+_HOST_SHARE = 0.25  # of what is available; robots and ROS live there too
 _CONTEXTS_PER_SEQ = 4  # one that decodes, and three whose robots are at work
 
 
 def default_num_blocks(
-    block_bytes: int, block_size: int, max_model_len: int, max_num_seqs: int, device: torch.device
+    block_bytes: int,
+    block_size: int,
+    max_model_len: int,
+    max_num_seqs: int,
+    device: torch.device,
+    num_engines: int = 1,
 ) -> int:
     """Returns the number of blocks for the free memory of a device, at most ``_CONTEXTS_PER_SEQ`` full contexts each.
 
@@ -30,11 +35,13 @@ def default_num_blocks(
         max_model_len: Tokens of a full context.
         max_num_seqs: Most sequences that decode together.
         device: Holds the blocks.
+        num_engines: Those that share the memory of this host.
 
     Raises:
         PlannerError: OUT_OF_MEMORY if not even one full context of 256 tokens fits.
     """
-    budget_bytes = int(free_bytes(device) * (_CUDA_SHARE if device.type == "cuda" else _HOST_SHARE))
+    share = _CUDA_SHARE if device.type == "cuda" else _HOST_SHARE / num_engines
+    budget_bytes = int(free_bytes(device) * share)
     num_blocks = min(budget_bytes // block_bytes, _CONTEXTS_PER_SEQ * max_num_seqs * -(-max_model_len // block_size))
     if num_blocks * block_size < min(256, max_model_len):
         raise PlannerError(
@@ -42,6 +49,19 @@ def default_num_blocks(
             f"{budget_bytes} bytes for the KV cache on {device} are too few; use a smaller model or dtype",
         )
     return num_blocks
+
+
+def default_num_host_blocks(pool: torch.Tensor, num_engines: int = 1) -> int:
+    """Returns how many blocks of offloaded KV host memory may hold: those of a share of what the cache leaves.
+
+    Args:
+        pool: All blocks of the cache; on a host its memory is not taken before it is used.
+        num_engines: Those that share the memory of this host.
+    """
+    left_bytes = free_bytes(torch.device("cpu"))
+    if pool.device.type == "cpu":
+        left_bytes -= num_engines * pool.nbytes
+    return max(0, int(left_bytes * _HOST_SHARE / num_engines)) * pool.shape[2] // pool.nbytes
 
 
 def free_bytes(device: torch.device) -> int:

@@ -78,6 +78,7 @@ class ModelRunner:
         num_kv_blocks: int,
         block_size: int,
         max_num_seqs: int,
+        num_engines: int = 1,
         adapters: Iterable[str] = (),
         open_weights: OpenWeights = Checkpoint,
     ) -> None:
@@ -93,7 +94,9 @@ class ModelRunner:
             self.cache = KVCache(
                 config,
                 num_blocks=num_kv_blocks
-                or default_num_blocks(block_bytes, block_size, config.max_model_len, max_num_seqs, self._device),
+                or default_num_blocks(
+                    block_bytes, block_size, config.max_model_len, max_num_seqs, self._device, num_engines
+                ),
                 block_size=block_size,
                 dtype=data_type,
                 device=self._device,

@@ -124,6 +124,7 @@ def _room_tokens(prober: Prober) -> int:
 def held(grid: Grid, prober: Prober) -> Grid:
     """Returns the part of a grid that fits into an engine, and that it can do."""
     info, room_tokens = prober.backend.info, _room_tokens(prober)
+    host_tokens = info.num_host_blocks * info.block_size
     grown = 4 * prober.warm_steps + prober.repeats_per_round
     return Grid(
         decodes=tuple(
@@ -132,7 +133,7 @@ def held(grid: Grid, prober: Prober) -> Grid:
             if k + grown < room_tokens and b * ((k + grown) // info.block_size + 1) <= info.num_kv_blocks
         ),
         prompts=tuple((n, k) for n, k in grid.prompts if n + k < room_tokens),
-        moves=tuple(n for n in grid.moves if n < room_tokens) if info.can_offload else (),
+        moves=tuple(n for n in grid.moves if n < room_tokens and n <= host_tokens) if info.can_offload else (),
         evictions=tuple(n for n in grid.evictions if n + 1 < room_tokens) if info.can_evict else (),
         alongside=tuple(
             (n, b, k)

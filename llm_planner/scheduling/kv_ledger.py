@@ -39,6 +39,7 @@ class KVLedger:
         self._accounts: dict[str, _Account] = {}
         self._num_allocated = 0
         self._num_claimed = 0
+        self._num_offloaded = 0
 
     @property
     def capacity_blocks(self) -> int:
@@ -57,8 +58,8 @@ class KVLedger:
 
     @property
     def offloaded_blocks(self) -> int:
-        """Blocks in host memory; counted at every call, for people."""
-        return sum(account.allocated_blocks for account in self._accounts.values() if account.is_offloaded)
+        """Blocks in host memory."""
+        return self._num_offloaded
 
     def blocks_for(self, kv_len: int) -> int:
         """Returns how many blocks ``kv_len`` tokens fill, shared ones included."""
@@ -135,18 +136,24 @@ class KVLedger:
     ) -> None:
         """Changes one account; the only place that touches the totals."""
         account = self._accounts[request_id]
-        self._num_allocated -= self.private_blocks(request_id)
-        self._num_claimed -= account.claimed_blocks
+        self._count(account, -1)
         account.allocated_blocks = account.allocated_blocks if allocated is None else allocated
         account.reserved_blocks = account.reserved_blocks if reserved is None else reserved
         account.is_offloaded = account.is_offloaded if is_offloaded is None else is_offloaded
-        self._num_allocated += self.private_blocks(request_id)
-        self._num_claimed += account.claimed_blocks
+        self._count(account, 1)
+
+    def _count(self, account: _Account, sign: int) -> None:
+        self._num_claimed += sign * account.claimed_blocks
+        if account.is_offloaded:
+            self._num_offloaded += sign * account.allocated_blocks
+        else:
+            self._num_allocated += sign * account.allocated_blocks
 
     def check_integrity(self) -> None:
         """Asserts that the totals equal a recount from the accounts and that nothing is overdrawn."""
         on_device = [a for a in self._accounts.values() if not a.is_offloaded]
         assert self._num_allocated == sum(a.allocated_blocks for a in on_device)
         assert self._num_claimed == sum(a.claimed_blocks for a in on_device)
+        assert self._num_offloaded == sum(a.allocated_blocks for a in self._accounts.values() if a.is_offloaded)
         assert all(a.allocated_blocks >= 0 and a.shared_blocks >= 0 for a in self._accounts.values())
         assert 0 <= self.free_blocks <= self.num_kv_blocks

@@ -62,7 +62,8 @@ class Scheduler:
         self.reservations = Reservations()
         self._order = ReservedFirst(policy, self.reservations)
         self._max_model_len = info.max_model_len
-        self._can_offload, self._can_insert = info.can_offload, info.can_insert
+        self._can_insert = info.can_insert
+        self._num_host_blocks = info.num_host_blocks if info.can_offload else 0
         self._num_stages = info.num_stages
         self._places = Places(self._order)
         pricing = policy if isinstance(policy, PricedPolicy) else PricedPolicy()
@@ -143,7 +144,7 @@ class Scheduler:
         self._places.ready.add(generation)
 
     def _drop_kv(self, generation: Generation) -> None:
-        """Takes the KV from a generation that was taken out of its place; it is released in the next step."""
+        """Takes the KV from a generation that does not run any more; it is released in the next step."""
         if generation.state is not GenerationState.WAITING:
             generation.preempt()
             self.ledger.close(generation.request_id)
@@ -190,7 +191,7 @@ class Scheduler:
             order=self._order,
             reservations=self.reservations,
             ledger=self.ledger,
-            can_offload=self._can_offload,
+            host_room_blocks=self._num_host_blocks - self.ledger.offloaded_blocks,
             safety=self.policy if isinstance(self.policy, MemorySafe) else None,
             pricing=self._pricing,
             times=self.times,
@@ -268,6 +269,8 @@ class Scheduler:
         for request_id, num_segments in segments.items():
             if request_id not in released and (sent := find(request_id)) is not None:
                 self._complete_segments(sent, num_segments, now_s)
+        for request_id in output.lost:
+            self._lose(request_id, now_s)
         if isinstance(self.policy, MemorySafe):
             for generation in (g for r in output.finished if (g := find(r)) is not None):
                 self.policy.note_complete(generation, self.generations)
@@ -275,6 +278,19 @@ class Scheduler:
             self._recount(self.ledger, output, now_s)
         self._price.note(now_s, was_busy=True)
         self._had_work = bool(self._places.running or self._places.ready)
+
+    def _lose(self, request_id: str, now_s: float) -> None:
+        """Books that the engine has lost the KV of a generation, as a preemption."""
+        generation = self._places.find(request_id) or self._places.retained.get(request_id)
+        if generation is None:
+            return
+        was_running = self._places.running.pop(request_id, None) is not None
+        self._drop_kv(generation)
+        if was_running:
+            self._places.ready.add(generation)
+        else:
+            self._places.ready.place_again(generation)
+            self._forecast_resumption(request_id, now_s)
 
     def _learn(self, scheduled: SchedulerOutput, output: StepOutput, ran: Sequence[Generation]) -> None:
         """Teaches ``times`` what a step took; ``ran`` are as they were before it."""

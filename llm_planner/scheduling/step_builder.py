@@ -11,14 +11,24 @@ from llm_planner.scheduling.kv_ledger import KVLedger
 class StepBuilder:
     """Fills one ``SchedulerOutput`` and books its KV blocks; lives for one decision.
 
+    Args:
+        ledger: Of the KV blocks.
+        max_num_batched_tokens: How many tokens fit.
+        released: Requests whose KV goes with this step.
+        host_room_blocks: How many more blocks can move to host memory. What this step brings back from there makes no
+            room: it leaves after others have come.
+
     Attributes:
         budget_tokens: How many more tokens fit.
     """
 
-    def __init__(self, ledger: KVLedger, max_num_batched_tokens: int, released: Iterable[str]) -> None:
+    def __init__(
+        self, ledger: KVLedger, max_num_batched_tokens: int, released: Iterable[str], host_room_blocks: int
+    ) -> None:
         self._ledger = ledger
         self._max_num_batched_tokens = self.budget_tokens = max_num_batched_tokens
         self._release = list(released)
+        self._host_room_blocks = host_room_blocks
         self._offload: list[str] = []
         self._evict: dict[str, int] = {}
         self._restore: list[str] = []
@@ -106,8 +116,13 @@ class StepBuilder:
                 self._num_scheduled_tokens[request_id] += num_drafted
                 self._ledger.grow(request_id, generation.kv_len + num_tokens + num_drafted)
 
-    def offload(self, generation: Generation) -> None:
-        """Moves the KV of a suspended generation to host memory."""
+    def take_memory(self, generation: Generation) -> None:
+        """Moves the KV of a suspended generation to host memory; without room there, it is lost."""
+        num_blocks = self._ledger.private_blocks(generation.request_id)
+        if max(1, num_blocks) > self._host_room_blocks:
+            self.preempt(generation)
+            return
+        self._host_room_blocks -= num_blocks
         self._ledger.offload(generation.request_id)
         generation.is_offloaded = True
         self._offload.append(generation.request_id)

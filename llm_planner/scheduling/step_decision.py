@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One decision: which generations run in the next step, and how many tokens of each."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -30,7 +30,7 @@ class StepRules:
         order: Of service, reservations first.
         reservations: The generations with a reserved slot.
         ledger: Of the KV blocks.
-        can_offload: Whether the backend can move KV to host memory.
+        host_room_blocks: How many more blocks the backend can move to host memory.
         times: Of the engine.
         pricing: Of a batch with a latency-guided limit; None for one without.
         safety: The policy, if it looks ahead in memory.
@@ -41,7 +41,7 @@ class StepRules:
     order: ReservedFirst
     reservations: Reservations
     ledger: KVLedger
-    can_offload: bool
+    host_room_blocks: int
     times: StepTimes
     pricing: PricedPolicy | None = None
     safety: MemorySafe | None = None
@@ -75,10 +75,11 @@ class StepDecision:
         self._limit: LatencyGuidedLimit | None = None  # of the batch, once it is known what waits for it
         self._newcomers: list[Generation] = []  # that the limit is asked about
         self._now_s = now_s
-        self._step = StepBuilder(rules.ledger, rules.config.max_num_batched_tokens, places.released)
-        self._gate = (
-            MemoryGate(rules.safety, rules.ledger, places, can_offload=rules.can_offload) if rules.safety else None
+        self._step = StepBuilder(
+            rules.ledger, rules.config.max_num_batched_tokens, places.released, rules.host_room_blocks
         )
+        can_offload = rules.host_room_blocks > 0
+        self._gate = MemoryGate(rules.safety, rules.ledger, places, can_offload=can_offload) if rules.safety else None
         self.unschedulable: list[str] = []
 
     def make(self) -> SchedulerOutput:
@@ -87,10 +88,12 @@ class StepDecision:
         ranks = {g: self._rank(g) for g in self._places.running.values()}
         moved: list[Generation] = []
         if self._rules.pricing is not None or self._rules.reservations:
-            self._give_way(ranks)
-            moved = self._give_memory(ranks)
-        if self._rules.pricing is not None:
-            self._limit = self._make_limit(self._rules.pricing)
+            best = self._best_ready()
+            if self._give_way(ranks, best):
+                best = self._best_ready()
+            moved = self._give_memory(ranks, best)
+            if self._rules.pricing is not None:
+                self._limit = self._make_limit(self._rules.pricing, best)
         preempted = self._schedule_running(ranks)
         if self._limit is None:
             self._schedule_ready()
@@ -105,32 +108,36 @@ class StepDecision:
         for generation in [g for g in self._places.running.values() if self._rules.reservations.holds_back(g)]:
             self._places.pause(generation)
 
-    def _make_limit(self, pricing: PricedPolicy) -> LatencyGuidedLimit:
+    def _make_limit(self, pricing: PricedPolicy, best: Sequence[Generation]) -> LatencyGuidedLimit:
         """Returns the limit of this step's batch, and notes which ready generations find a slot."""
         num_free = max(0, self._rules.num_slots - len(self._places.running))
-        best = self._best_ready(num_free + NUM_PRICED)
-        self._newcomers, behind = best[:num_free], best[num_free:]
+        self._newcomers, behind = list(best[:num_free]), best[num_free : num_free + NUM_PRICED]
         num_behind = len(self._places.ready) - len(self._newcomers)
         price_per_s = self._rules.price_per_s
         return LatencyGuidedLimit(pricing, self._rules.times, self._now_s, behind, num_behind, price_per_s)
 
-    def _best_ready(self, most: int) -> list[Generation]:
-        """Returns the first in line of the ready generations, without prompts that wait for a reservation."""
+    def _best_ready(self) -> list[Generation]:
+        """Returns the first in line of the ready generations, without prompts that wait for a reservation.
+
+        As many as can find a slot, and those behind them that are priced. To rank them is half of a decision.
+        """
+        most = self._rules.config.max_num_seqs + NUM_PRICED
         with closing(self._places.ready.ranked(self._now_s)) as ranked:
             return list(islice((g for g in ranked if not self._rules.reservations.holds_back(g)), most))
 
-    def _give_way(self, ranks: dict[Generation, Rank]) -> None:
+    def _give_way(self, ranks: dict[Generation, Rank], best: Sequence[Generation]) -> bool:
         """Pauses running generations for better ranked ready ones where no slot is free: the way in for the urgent.
 
         Without a limit, only for those with a reserved slot. A reservation that caps the batch leaves fewer slots.
+        Returns whether any was paused: it is ready now.
         """
         places = self._places
         num_too_many = max(0, len(places.running) - self._rules.num_slots)
         if not num_too_many and (not places.ready or self._has_slot):
-            return
+            return False
         worst = sorted(ranks, key=lambda g: ranks[g], reverse=True)
         paused = worst[:num_too_many]
-        best = self._best_ready(max(NUM_PRICED, len(worst) - num_too_many))
+        best = best[: max(NUM_PRICED, len(worst) - num_too_many)]
         pricing = self._rules.pricing
         exchange = None if pricing is None else SlotExchange(pricing, self._rules.times, self._now_s, worst, best)
         for incumbent, newcomer in zip(worst[num_too_many:], best, strict=False):
@@ -145,21 +152,18 @@ class StepDecision:
         for incumbent in paused:
             del ranks[incumbent]
             places.pause(incumbent)
+        return bool(paused)
 
-    def _give_memory(self, ranks: dict[Generation, Rank]) -> list[Generation]:
+    def _give_memory(self, ranks: dict[Generation, Rank], best: Sequence[Generation]) -> list[Generation]:
         """Takes slots and memory of running generations for the first ready one, if it cannot run without.
 
         As in ``_give_way``, and for the same: one with a reserved slot, or one that is in time only so. Returns those
         that gave theirs; they are in no place until the step is decided.
         """
-        best = self._best_ready(1)
         givers = self._givers(best[0], ranks) if best and ranks else []
         for generation in givers:
             del ranks[generation]
-            if self._rules.can_offload:
-                self._offload_running(generation)
-            else:
-                self._preempt(generation)
+            self._move_running(generation)
         return givers
 
     def _givers(self, newcomer: Generation, ranks: dict[Generation, Rank]) -> list[Generation]:
@@ -225,15 +229,15 @@ class StepDecision:
 
     def _take_memory(self, generation: Generation) -> None:
         """Takes the slot and the memory of a running generation: its KV is offloaded if that is worth it, else lost."""
-        if self._gate is None or not self._rules.can_offload:
+        if self._gate is None:
             self._preempt(generation)
-            return
-        self._offload_running(generation)
+        else:
+            self._move_running(generation)
 
-    def _offload_running(self, generation: Generation) -> None:
+    def _move_running(self, generation: Generation) -> None:
         del self._places.running[generation.request_id]
         generation.pause()
-        self._step.offload(generation)
+        self._step.take_memory(generation)
 
     def _schedule_ready(self) -> None:
         """Admits ready generations in the policy's order while slots, tokens and memory last."""
@@ -320,7 +324,7 @@ class StepDecision:
         """Takes memory from suspended generations until ``generation`` fits; returns whether it does.
 
         Those whose plan is complete give first, and lose their KV; then those whose robot is busy longest, whose KV is
-        offloaded if the backend can, else lost.
+        offloaded while host memory has room, else lost. These stay in their places: their KV is needed no earlier.
         """
         ledger = self._rules.ledger
         needed = self._step.missing_blocks(generation) + headroom_blocks
@@ -333,11 +337,7 @@ class StepDecision:
             self._step.preempt(retained.pop())
         holders.sort(key=lambda g: (g.resume_at_s, g.order))
         while needed > ledger.available_blocks:
-            victim = holders.pop()
-            if self._rules.can_offload:
-                self._step.offload(victim)
-            else:
-                self._step.preempt(victim)  # it stays in its place: its KV is needed no earlier than before
+            self._step.take_memory(holders.pop())
         return True
 
     def _holders(self, generation: Generation) -> list[Generation]:

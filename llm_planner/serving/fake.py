@@ -5,7 +5,8 @@ For tests, for the command line (``backend: fake``), and for robots' integrators
 """
 
 import re
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 
@@ -96,6 +97,7 @@ class FakeBackend:
     block_size: int = 16
     max_model_len: int = 32768
     can_offload: bool = True
+    num_host_blocks: int = sys.maxsize
     can_evict: bool = True
     can_insert: bool = True
     _prefixes: dict[str, int] = field(default_factory=dict)
@@ -110,6 +112,7 @@ class FakeBackend:
             block_size=self.block_size,
             max_model_len=self.max_model_len,
             can_offload=self.can_offload,
+            num_host_blocks=self.num_host_blocks,
             can_evict=self.can_evict,
             can_insert=self.can_insert,
         )
@@ -129,8 +132,7 @@ class FakeBackend:
             raise PlannerError(ErrorCode.EVICTION_UNSUPPORTED, "this backend was told that it cannot evict KV")
         for request_id in scheduled.release:
             self._states.pop(request_id, None)
-        for request_id in scheduled.offload:
-            self._states[request_id].is_offloaded = True
+        self._offload(scheduled.offload)
         for request_id in scheduled.restore:
             self._states[request_id].is_offloaded = False
         for request_id, num_removed in scheduled.evict.items():
@@ -164,12 +166,17 @@ class FakeBackend:
     def num_free_blocks(self) -> int:
         """KV blocks that no sequence holds, counted one by one."""
         prefix_blocks = sum(self._prefixes.values()) // self.block_size
-        held = [s for s in self._states.values() if not s.is_offloaded]
-        return (
-            self.num_kv_blocks
-            - prefix_blocks
-            - sum(-(-s.kv_len // self.block_size) - s.num_shared_blocks for s in held)
-        )
+        return self.num_kv_blocks - prefix_blocks - self._num_blocks(is_offloaded=False)
+
+    def _num_blocks(self, *, is_offloaded: bool) -> int:
+        held = [s for s in self._states.values() if s.is_offloaded == is_offloaded]
+        return sum(-(-s.kv_len // self.block_size) - s.num_shared_blocks for s in held)
+
+    def _offload(self, request_ids: Iterable[str]) -> None:
+        for request_id in request_ids:
+            self._states[request_id].is_offloaded = True
+        if self._num_blocks(is_offloaded=True) > (self.num_host_blocks if self.can_offload else 0):
+            raise MemoryError("the scheduler overdrew the host memory")
 
     def _open(self, sequence: Sequence) -> bool:
         """Looks up the script of a new sequence; returns False if it is to fail."""

@@ -50,13 +50,16 @@ def test_offload_frees_and_restore_takes_the_blocks_again(backend):
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("CUDA error: out of memory"), torch.OutOfMemoryError()])
-def test_kv_for_which_the_host_has_no_memory_ends_its_request_alone(backend, monkeypatch, error):
+@pytest.mark.parametrize("move", ["to_host", "from_host"])
+def test_kv_for_which_there_is_no_memory_when_it_moves_is_lost_alone(backend, monkeypatch, move, error):
     backend.execute(start(sequence("a"), sequence("b", prompt=range(3, 40))))
-    monkeypatch.setattr(KVCache, "to_host", Mock(side_effect=error))
-    step = backend.execute(SchedulerOutput(offload=("a",), num_scheduled_tokens={"b": 1}))
-    assert list(step.failed) == ["a"]
-    assert "does not fit into host memory" in step.failed["a"]
-    assert step.token_ids["b"]
+    if move == "from_host":
+        assert not backend.execute(SchedulerOutput(offload=("a",))).lost
+    monkeypatch.setattr(KVCache, move, Mock(side_effect=error))
+    moved = {"offload": ("a",)} if move == "to_host" else {"restore": ("a",)}
+    step = backend.execute(SchedulerOutput(**moved, num_scheduled_tokens={"a": 1, "b": 1}))
+    assert (step.lost, step.failed) == ({"a"}, {})
+    assert list(step.token_ids) == ["b"]
     assert step.free_kv_blocks == 64 - 3
     backend.check_integrity()
 

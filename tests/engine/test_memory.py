@@ -80,5 +80,23 @@ def test_the_cache_takes_no_more_than_its_share_of_the_machine(monkeypatch):
     assert error.value.code is ErrorCode.OUT_OF_MEMORY
 
 
+def test_offloaded_kv_takes_no_more_than_its_share_of_what_the_cache_leaves(monkeypatch):
+    pool = torch.empty(2, 2, 100, 16, 4, 32)
+    block_bytes = pool.nbytes // 100
+    monkeypatch.setattr(hardware, "free_bytes", lambda device: 500 * block_bytes)
+    assert hardware.default_num_host_blocks(pool) == 100
+    assert hardware.default_num_host_blocks(pool.to("meta")) == 125  # a cache elsewhere leaves all of it
+    monkeypatch.setattr(hardware, "free_bytes", lambda device: 50 * block_bytes)
+    assert hardware.default_num_host_blocks(pool) == 0
+
+
+def test_replicas_divide_what_one_would_take_of_the_host(monkeypatch):
+    pool = torch.empty(2, 2, 100, 16, 4, 32)
+    block_bytes = pool.nbytes // 100
+    monkeypatch.setattr(hardware, "free_bytes", lambda device: 1_200 * block_bytes)
+    assert hardware.default_num_blocks(block_bytes, 16, 4096, 16, CPU, num_engines=3) == 100
+    assert hardware.default_num_host_blocks(pool, num_engines=3) == 75  # a twelfth of 900
+
+
 def test_a_planner_without_a_size_takes_it_from_the_sequences_that_decode_together(llama_dir):
     assert TorchBackend(llama_dir, max_num_seqs=3).info.num_kv_blocks == 4 * 3 * 512 // 16

@@ -95,6 +95,12 @@ def test_sizes_that_do_not_fit_are_left_out():
     assert max(sample.num_tokens + sample.kv_tokens for sample in samples) <= 20 * 16
 
 
+def test_no_more_kv_is_moved_than_host_memory_may_hold():
+    samples, _, _ = measured(VirtualEngine(info=replace(INFO, num_host_blocks=10)))
+    moves = {sample.num_tokens for sample in samples if sample.kind is StepKind.OFFLOAD}
+    assert moves == {num_tokens for num_tokens in QUICK.moves if num_tokens <= 10 * INFO.block_size}
+
+
 def test_forced_tokens_are_rows_of_their_step():
     samples, _, _ = measured(VirtualEngine(num_forced=2))
     decodes = [sample for sample in samples if sample.kind is StepKind.DECODE]

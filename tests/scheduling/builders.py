@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builders with defaulted arguments for tests of the scheduler."""
 
+import sys
 from typing import Any
 
 from llm_planner.core.config import SchedulerConfig
@@ -61,6 +62,7 @@ def make_scheduler(
     num_kv_blocks: int = 1000,
     block_size: int = 4,
     can_offload: bool = True,
+    num_host_blocks: int = sys.maxsize,
     can_insert: bool = True,
     keeps_kv: bool = False,
     num_stages: int = 1,
@@ -73,6 +75,7 @@ def make_scheduler(
         block_size=block_size,
         max_model_len=num_kv_blocks * block_size,
         can_offload=can_offload,
+        num_host_blocks=num_host_blocks,
         can_insert=can_insert,
         keeps_kv=keeps_kv,
         num_stages=num_stages,

@@ -69,7 +69,7 @@ def test_an_eviction_happens_in_the_step_after_the_prompt_and_again_after_a_pree
     assert num_tokens == [64, 28, 1, 1]
     assert evicted == [{}, {}, {"r": 50}, {}]
     assert free == [998 - 16, 998 - 23, 998 - 11, 998 - 11]  # 51, then 52 tokens, 8 of them shared
-    StepBuilder(scheduler.ledger, 64, ()).preempt(generation)
+    StepBuilder(scheduler.ledger, 64, (), 0).preempt(generation)
     assert (generation.num_evicted_tokens, generation.eviction_ratio) == (0, 0.5)
     assert generation.peak_kv_len == NUM_PROMPT
     assert decide_eviction(generation, 0.0, INFO) is generation.eviction is not None  # what it wrote depends on it

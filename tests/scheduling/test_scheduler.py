@@ -206,9 +206,11 @@ def test_nobody_overtakes_the_first_in_line_for_memory():
     assert list(scheduler.schedule(2.0).num_scheduled_tokens) == ["big", "small"]
 
 
-def _suspended_pair(can_offload: bool, times=None):
+def _suspended_pair(can_offload: bool, times=None, **info):
     """Two suspended generations of 4 blocks each in a cache of 10; b's robot is busy longer than a's."""
-    scheduler = make_scheduler("fcfs_segment", num_kv_blocks=10, block_size=4, can_offload=can_offload, times=times)
+    scheduler = make_scheduler(
+        "fcfs_segment", num_kv_blocks=10, block_size=4, can_offload=can_offload, times=times, **info
+    )
     a, b = make_generation("a", num_prompt_tokens=16), make_generation("b", num_prompt_tokens=16)
     scheduler.add(a)
     scheduler.add(b)
@@ -235,8 +237,23 @@ def test_memory_comes_from_the_longest_suspended_by_offloading():
     assert scheduled.num_scheduled_tokens == {"b": 1}
 
 
-def test_memory_comes_from_the_longest_suspended_by_preemption():
-    scheduler, a, b = _suspended_pair(can_offload=False)
+def test_host_memory_that_is_full_has_room_again_once_kv_has_left_it():
+    scheduler, _, b = _suspended_pair(can_offload=True, num_host_blocks=9)
+    scheduler.add(make_generation("c", num_prompt_tokens=30))
+    scheduled = scheduler.schedule(0.1)
+    assert (scheduled.offload, scheduled.release) == (("b",), ("a",))  # five blocks each
+    assert scheduler.ledger.offloaded_blocks == 5
+    run(scheduler, scheduled)
+    scheduler.end("c")
+    scheduler.end("a")
+    assert scheduler.schedule(b.resume_at_s).restore == ("b",)
+    assert scheduler.ledger.offloaded_blocks == 0
+
+
+@pytest.mark.parametrize("host", [{"can_offload": False}, {"can_offload": True, "num_host_blocks": 4}])
+def test_memory_comes_from_the_longest_suspended_by_preemption(host):
+    """It holds five blocks."""
+    scheduler, a, b = _suspended_pair(**host)
     scheduler.add(make_generation("c", num_prompt_tokens=16))
     scheduled = scheduler.schedule(0.1)
     assert scheduled.release == ("b",)

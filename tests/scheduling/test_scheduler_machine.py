@@ -44,7 +44,14 @@ class SchedulerMachine(RuleBasedStateMachine):
         max_num_batched_tokens=st.integers(1, 16),
         can_offload=st.booleans(),
         can_insert=st.booleans(),
-        backend=st.builds(ModelBackend, st.integers(0, 99), st.integers(0, 3), st.integers(0, 4)),
+        backend=st.builds(
+            ModelBackend,
+            st.integers(0, 99),
+            st.integers(0, 3),
+            st.integers(0, 4),
+            num_host_blocks=st.integers(0, 40),
+            lost_share=st.sampled_from((0.0, 0.5)),
+        ),
         durations_s=st.lists(st.sampled_from(DURATIONS_S), min_size=1, max_size=8),
     )
     def start(
@@ -65,6 +72,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             num_kv_blocks=NUM_BLOCKS,
             block_size=BLOCK_SIZE,
             can_offload=can_offload,
+            num_host_blocks=backend.num_host_blocks,
             can_insert=can_insert,
             max_num_seqs=max_num_seqs,
             max_num_batched_tokens=max_num_batched_tokens,
@@ -176,6 +184,7 @@ class SchedulerMachine(RuleBasedStateMachine):
             token_ids=token_ids,
             num_draft_tokens={name: self.backend.drafted[name] for name in (names if is_given_up else token_ids)},
             num_rejected_tokens=self.backend.rejected,
+            lost=frozenset(self.backend.lost),
             free_kv_blocks=self.backend.free_blocks(),
             duration_s=duration_s,
         )
@@ -245,7 +254,9 @@ def test_crowded_memory_keeps_none_waiting_for_ever(seed: int) -> None:
             max_num_batched_tokens=rng.choice((1, 3, 8, 16)),
             can_offload=rng.random() < 0.4,
             can_insert=rng.random() < 0.7,
-            backend=ModelBackend(rng.randrange(100), rng.randint(0, 3), rng.randint(0, 4)),
+            backend=ModelBackend(
+                rng.randrange(100), rng.randint(0, 3), rng.randint(0, 4), rng.randrange(40), rng.choice((0.0, 0.5))
+            ),
             durations_s=rng.choices(DURATIONS_S, k=rng.randint(1, 8)),
         )
         with_reservations = rng.random() < 0.4

@@ -43,13 +43,14 @@ class PrefixPreparer:
         return Prepared(sequence, make_session((), tokenizer))
 
 
-def run(goals, *, policy="fcfs_segment", num_kv_blocks=16, can_offload=True, **limits):
+def run(goals, *, policy="fcfs_segment", num_kv_blocks=16, can_offload=True, num_host_blocks=1 << 20, **limits):
     """Serves ``(arrival_s, instruction, plan)`` until nothing is left to do; returns the error codes by request."""
     backend = FakeBackend(
         plans={instruction.partition(":")[2]: plan for _, instruction, plan in goals},
         num_kv_blocks=num_kv_blocks,
         block_size=BLOCK_SIZE,
         can_offload=can_offload,
+        num_host_blocks=num_host_blocks,
     )
     scheduler = Scheduler(SchedulerConfig(policy=policy, **limits), make_policy(policy), backend.info)
     loop = PlannerLoop(backend=backend, scheduler=scheduler, preparer=PrefixPreparer(backend), do_clients_report=False)
@@ -97,15 +98,19 @@ def goal_lists(draw):
     policy=st.sampled_from(policy_names()),
     num_kv_blocks=st.integers(6, 24),
     can_offload=st.booleans(),
+    num_host_blocks=st.integers(0, 24),
     max_num_seqs=st.integers(1, 4),
     max_num_batched_tokens=st.integers(1, 32),
 )
-def test_no_request_waits_for_ever(goals, policy, num_kv_blocks, can_offload, max_num_seqs, max_num_batched_tokens):
+def test_no_request_waits_for_ever(
+    goals, policy, num_kv_blocks, can_offload, num_host_blocks, max_num_seqs, max_num_batched_tokens
+):
     codes = run(
         goals,
         policy=policy,
         num_kv_blocks=num_kv_blocks,
         can_offload=can_offload,
+        num_host_blocks=num_host_blocks,
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=max_num_batched_tokens,
     )
@@ -117,7 +122,7 @@ def test_no_request_waits_for_ever(goals, policy, num_kv_blocks, can_offload, ma
 def beside_a_long_one(policy, *, can_offload=True, **urgent):
     """Returns a run in which a plan of 3 s holds nearly all of the memory, and how long an urgent goal waited then."""
     run = BudgetRun(policy=policy, max_num_seqs=4, can_evict=False, num_kv_blocks=70, network_latency_s=0.0)
-    run.loop._scheduler._can_offload = can_offload
+    run.loop._scheduler._num_host_blocks = 70 if can_offload else 0
     run.backend.plans["huge"] = "fast();" * 100
     run.submit("other", "huge" + " see" * 600, max_tokens=1500, plan_only=True).go(until_s=0.5)
     arrival_s = run.now_s

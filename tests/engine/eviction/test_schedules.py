@@ -14,6 +14,7 @@ from llm_planner.core.eviction import Eviction, num_removed_tokens
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.step import SamplingParams, SchedulerOutput, Sequence
 from llm_planner.engine.backend import TorchBackend
+from llm_planner.engine.kv_cache import KVCache
 from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
@@ -64,12 +65,28 @@ def expected(backends):
     ]
 
 
+def lose_some(cache, rng, share):
+    """Has this share of all moves of KV fail for want of memory."""
+
+    def at_times(move):
+        def moved(*arguments):
+            if rng.random() < share:
+                raise MemoryError
+            return move(cache, *arguments)
+
+        return moved
+
+    cache.to_host, cache.from_host = at_times(KVCache.to_host), at_times(KVCache.from_host)
+
+
 class Run:
     """Requests that come, are planned for in segments, and go, in front of a scheduler and an engine."""
 
-    def __init__(self, backend, rng, expected, *, can_offload, **config):
+    def __init__(self, backend, rng, expected, *, can_offload, num_host_blocks, lost_share, **config):
         self.backend, self.rng, self.expected = backend, rng, expected
-        info = replace(backend.info, can_offload=can_offload)
+        info = replace(backend.info, can_offload=can_offload, num_host_blocks=num_host_blocks)
+        self.num_host_blocks = num_host_blocks
+        lose_some(backend._runner.cache, rng, lost_share)
         self.scheduler = Scheduler(SchedulerConfig(**config), make_policy(config["policy"]), info)
         self.scheduler.ledger.pin_prefix("p", len(PREFIX))
         self.kinds = {}
@@ -102,6 +119,7 @@ class Run:
         scheduled = self.scheduler.schedule(self.now_s)
         assert not self.scheduler.take_unschedulable()
         output = self.backend.execute(scheduled)
+        self.seen["lost"] += len(output.lost)
         assert not output.failed, output.failed
         output = replace(output, duration_s=self.rng.choice(DURATIONS_S))
         self.now_s += output.duration_s
@@ -117,6 +135,8 @@ class Run:
         assert output.free_kv_blocks == self.scheduler.ledger.free_blocks
         self.scheduler.check_integrity()
         self.backend.check_integrity()
+        offloaded = [s.host_kv.shape[2] for s in self.backend._states.values() if s.is_offloaded]
+        assert sum(offloaded) == self.scheduler.ledger.offloaded_blocks <= self.num_host_blocks
         for name, generation in alive.items():
             self.check(generation, is_finished=name in output.finished)
         self.count(scheduled, alive)
@@ -153,6 +173,8 @@ def test_everyone_writes_what_it_writes_alone(backends, expected):
         policy=st.sampled_from(["fcfs_segment", "edf_segment", "pud"]),
         lookahead=st.sampled_from(["off", "always"]),
         can_offload=st.booleans(),
+        num_host_blocks=st.sampled_from((12, 30, NUM_BLOCKS)),
+        lost_share=st.sampled_from((0.0, 0.5)),
         max_num_seqs=st.integers(2, 6),
         max_num_batched_tokens=st.integers(8, 120),
     )
@@ -169,4 +191,4 @@ def test_everyone_writes_what_it_writes_alone(backends, expected):
         seen.update(life.seen)
 
     run()
-    assert min(seen[what] for what in ("evicted", "offloaded", "preempted", "evicted and preempted")) > 0, seen
+    assert min(seen[what] for what in ("evicted", "offloaded", "lost", "preempted", "evicted and preempted")) > 0, seen
