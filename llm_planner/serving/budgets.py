@@ -319,9 +319,9 @@ class Budgets:
         return let_in
 
     def _slack_s(self, kept: KeptBudget, now_s: float) -> float:
-        """Returns by how much a goal that was promised to be in time may be held up."""
+        """Returns by how much a goal that was promised to be in time may be held up, if those without budgets yield."""
         is_reserved = kept.goal.request.request_id in self._scheduler.reservations
-        worst_s = self._worst_s(kept) if is_reserved else kept.worst_s
+        worst_s = self._worst_s(kept, others_yield=True) if is_reserved else kept.worst_s
         return kept.left_s(now_s) - self._way_s(kept) - worst_s
 
     def _cost_beside_s(self, generation: Generation, decided: Collection[KeptBudget]) -> float:

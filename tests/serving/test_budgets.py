@@ -337,6 +337,22 @@ def test_an_emergency_without_a_budget_starves_behind_no_reservations_and_breaks
     assert {run.result(f"r{number}").error_code for number in range(50)} == kept
 
 
+@pytest.mark.parametrize("policy", ["tardiness", "edf_segment"])
+@pytest.mark.parametrize("budget_s", [0.8, 0.9])
+def test_an_emergency_does_not_wait_for_the_time_that_others_would_yield(policy, budget_s):
+    """A promise counts on as many others as it has time for; these can make room where that time is wanted."""
+    run = Run(policy, can_evict=False, max_num_seqs=8, network_latency_s=0.0)
+    run.loop._budgets.lengths = Oracle()
+    for number in range(12):
+        run.submit(f"other{number}", "long" + " see" * 100)
+    run.go(3).submit("promised", "long", time_budget_s=budget_s, overrun=OverrunStrategy.KILL, **WHOLE).go(2)
+    assert "promised" in run.loop._scheduler.reservations
+    arrival_s = run.now_s
+    run.submit("urgent", "go" + " see" * 200, urgency=Urgency.URGENT).go()
+    assert run.first_segment_at_s("urgent") - arrival_s < 0.1
+    assert run.result("promised").error_code is ErrorCode.NONE
+
+
 def test_an_emergency_for_which_a_promise_has_no_time_waits():
     run = Run("tardiness", can_evict=False, max_num_seqs=4, network_latency_s=0.0)
     run.loop._budgets.lengths = Oracle()
