@@ -37,6 +37,7 @@ class KeptBudget:
         worst_s: How long it still took at the worst when it was decided about, in the slot that was, or would have
             been, reserved for it.
         num_counted_tokens: Token count assumed by the first decision.
+        is_forced: Whether it was last given a slot though it could not be shown that it will be in time.
     """
 
     goal: Goal
@@ -44,6 +45,7 @@ class KeptBudget:
     measures: set[Measure] = field(default_factory=set)
     worst_s: float = 0.0
     num_counted_tokens: int = 0
+    is_forced: bool = False
 
     def left_s(self, now_s: float) -> float:
         """Returns what is left of the budget; infinite once it is kept."""
@@ -159,9 +161,13 @@ class Budgets:
         elif self._can_wait(kept, now_s):
             return  # forced in now, it would break what was promised to those that have a slot
         elif kept.left_s(now_s) > 0 and (is_only or request_id not in self._scheduler.reservations):
-            most = min(len(self._kept), self._scheduler.config.max_num_seqs) - 1  # others that have a budget, too
-            slot = replace(before, measures=(Measure.RESERVED_SLOT,), max_co_batched=most, num_omitted_tokens=0)
+            slot = replace(before, measures=(Measure.RESERVED_SLOT,), max_co_batched=0, num_omitted_tokens=0)
             self._pull(kept, slot)
+            kept.is_forced = True
+            live = self._scheduler.reservations.live
+            most = min(len(live), self._scheduler.config.max_num_seqs) - 1  # no more: any other would take their place
+            for forced_id in [r for r, k in self._kept.items() if k.is_forced and r in live]:
+                self._reserve(forced_id, most)
 
     def _can_wait(self, kept: KeptBudget, now_s: float) -> bool:
         """Returns whether a goal has no place beside those with reserved slots, but time once they are done."""
@@ -268,7 +274,7 @@ class Budgets:
             self._known_worst_s.clear()
         elif _counts_on(kept.decision) != _counts_on(decision):
             self._forget_worst(kept)
-        kept.decision = decision
+        kept.decision, kept.is_forced = decision, False
         kept.measures |= set(decision.measures)
         goal.measures = tuple(measure.value for measure in Measure if measure in kept.measures)
         if decision.max_co_batched is not None:
@@ -313,9 +319,9 @@ class Budgets:
         return let_in
 
     def _slack_s(self, kept: KeptBudget, now_s: float) -> float:
-        """Returns by how much a goal that was promised to be in time may be held up."""
+        """Returns by how much a goal that was promised to be in time may be held up, if those without budgets yield."""
         is_reserved = kept.goal.request.request_id in self._scheduler.reservations
-        worst_s = self._worst_s(kept) if is_reserved else kept.worst_s
+        worst_s = self._worst_s(kept, others_yield=True) if is_reserved else kept.worst_s
         return kept.left_s(now_s) - self._way_s(kept) - worst_s
 
     def _cost_beside_s(self, generation: Generation, decided: Collection[KeptBudget]) -> float:

@@ -304,6 +304,23 @@ def test_a_goal_that_can_wait_takes_no_slot_beside_one_that_was_promised_to_be_i
     assert {r: run.result(r).error_code for r in ("tight", "lax")} == dict.fromkeys(("tight", "lax"), ErrorCode.NONE)
 
 
+@pytest.mark.parametrize(
+    ("promised", "instruction", "max_num_seqs", "second_at_s", "second_s"),
+    [(0.54, "long", 3, 0.1, 0.26), (0.66, "long", 3, 0.3, 0.36), (0.46, "go", 2, 0.05, 0.42)],
+)
+def test_a_goal_that_waited_for_another_ones_slot_has_the_engine_for_itself_then(
+    promised, instruction, max_num_seqs, second_at_s, second_s
+):
+    """The second goal's plan is closed when its time is over; what it writes beyond what it was promised waits."""
+    run = Run(can_evict=False, max_num_seqs=max_num_seqs, network_latency_s=0.0)
+    run.loop._budgets.lengths = Oracle()
+    run.submit("first", instruction, time_budget_s=promised, overrun=OverrunStrategy.KILL, **WHOLE)
+    run.go(until_s=second_at_s)
+    run.submit("second", "long", time_budget_s=second_s, overrun=OverrunStrategy.PARTIAL, **WHOLE).go()
+    assert run.result("first").error_code is ErrorCode.NONE
+    assert run.result("second").error_code in (ErrorCode.NONE, ErrorCode.PLAN_PARTIAL)
+
+
 def test_an_emergency_without_a_budget_starves_behind_no_reservations_and_breaks_none():
     run = Run("tardiness", can_evict=False, max_num_seqs=4, network_latency_s=0.0)
     run.loop._budgets.lengths = Oracle()
@@ -318,6 +335,22 @@ def test_an_emergency_without_a_budget_starves_behind_no_reservations_and_breaks
     assert run.first_segment_at_s("urgent") - arrival_s < 0.5
     kept = {ErrorCode.NONE, ErrorCode.BUDGET_INFEASIBLE}
     assert {run.result(f"r{number}").error_code for number in range(50)} == kept
+
+
+@pytest.mark.parametrize("policy", ["tardiness", "edf_segment"])
+@pytest.mark.parametrize("budget_s", [0.8, 0.9])
+def test_an_emergency_does_not_wait_for_the_time_that_others_would_yield(policy, budget_s):
+    """A promise counts on as many others as it has time for; these can make room where that time is wanted."""
+    run = Run(policy, can_evict=False, max_num_seqs=8, network_latency_s=0.0)
+    run.loop._budgets.lengths = Oracle()
+    for number in range(12):
+        run.submit(f"other{number}", "long" + " see" * 100)
+    run.go(3).submit("promised", "long", time_budget_s=budget_s, overrun=OverrunStrategy.KILL, **WHOLE).go(2)
+    assert "promised" in run.loop._scheduler.reservations
+    arrival_s = run.now_s
+    run.submit("urgent", "go" + " see" * 200, urgency=Urgency.URGENT).go()
+    assert run.first_segment_at_s("urgent") - arrival_s < 0.1
+    assert run.result("promised").error_code is ErrorCode.NONE
 
 
 def test_an_emergency_for_which_a_promise_has_no_time_waits():
