@@ -141,7 +141,6 @@ class Scheduler:
 
     def _make_ready(self, generation: Generation, now_s: float) -> None:
         generation.robot_idle_at_s = generation.resume_at_s = now_s
-        generation.num_segments = generation.execution.num_delivered  # none was counted of a plan that left as a whole
         self._places.ready.add(generation)
 
     def _drop_kv(self, generation: Generation) -> None:

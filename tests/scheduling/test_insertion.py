@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tokens that are inserted into a generation: what is computed, which memory goes, and what is forgotten."""
 
-from dataclasses import replace
-
 import pytest
 
 from llm_planner.core.eviction import Eviction
-from llm_planner.core.request import Urgency
 from llm_planner.core.step import SchedulerOutput
 from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.scheduler import Scheduler
-from tests.scheduling.builders import make_generation, make_scheduler, make_segment, run
+from tests.scheduling.builders import make_generation, make_scheduler, run
 
 
 def planned(scheduler: Scheduler, request_id: str = "r", num_prompt_tokens: int = 20) -> Generation:
@@ -61,21 +58,6 @@ def test_a_sleeper_and_one_whose_plan_is_complete_go_on_at_once():
     for name in ("a", "b"):
         scheduler.insert(name, (5,), 9, 0.4)
     assert scheduler.schedule(0.4).num_scheduled_tokens == {"a": 2, "b": 2}
-
-
-@pytest.mark.parametrize("policy", ["tardiness", "pud"])
-@pytest.mark.parametrize("go_on", ["insert", "restart"])
-def test_a_plan_that_left_as_a_whole_is_late_by_its_robots_wait_and_not_since_its_request_came(policy, go_on):
-    """No segment of it was counted while it was written; its replan is no answer that is minutes late."""
-    scheduler = make_scheduler(policy, max_num_seqs=1)
-    generation = planned(scheduler)
-    generation.execution.deliver(make_segment(), 0.2)
-    scheduler.retain("r")
-    getattr(scheduler, go_on)("r", (5,) * 20, 30, 300.0)
-    urgent = make_generation("urgent", arrival_s=299.9)
-    urgent.request = replace(urgent.request, urgency=Urgency.URGENT, time_utility=Urgency.URGENT.time_utility)
-    scheduler.add(urgent)
-    assert set(scheduler.schedule(300.2).num_scheduled_tokens) == {"urgent"}
 
 
 def test_what_rests_holds_no_slot_and_gives_its_memory_first():
