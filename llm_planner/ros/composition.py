@@ -90,8 +90,8 @@ class Composition:
             has one of its own.
 
     Raises:
-        PlannerError: INVALID_CONFIG for a time scale that no robot takes, more Tellos than drones, one Tello twice, or
-            a real one not in real time.
+        PlannerError: INVALID_CONFIG for a time scale that no robot takes, more Tellos than drones, one Tello twice, a
+            real one not in real time, or a robot for which the world has no place; as ``load_world_file``.
     """
 
     drones: int = 3
@@ -122,6 +122,7 @@ class Composition:
             if self.time_scale != 1.0 and not is_emulated(address):
                 problem = f"time_scale is {self.time_scale:g}, but a real Tello ({address[:40]!r}) runs in real time"
                 raise PlannerError(ErrorCode.INVALID_CONFIG, f"{problem}; set it to 1")
+        self._homes()  # there is a place for each robot
 
     @property
     def robots(self) -> tuple[Robot, ...]:
@@ -152,7 +153,7 @@ class Composition:
 
     def nodes(self) -> list[NodeSpec]:
         """Returns the nodes of the world, if there is one, and of the robots."""
-        nodes = [] if self.world is None else [self._world_node(self.world)]
+        nodes, homes = [] if self.world is None else [self._world_node(self.world)], self._homes()
         for number, robot in enumerate(self.robots):
             parameters: dict[str, ParameterValue] = {
                 "robot_model": robot.model,
@@ -161,7 +162,7 @@ class Composition:
                 **(driver := self._driver(number)),
                 **({"planner": self.planner_name} if self.planner_name != DEFAULT_PLANNER else {}),
                 **({"default_scene": True} if self.has_scene and _takes_worlds(driver) else {}),
-                **self._home(number),
+                **({"home": homes[number]} if number in homes else {}),
                 **({"scenario": str(self.scenario.absolute())} if self.scenario else {}),
             }
             nodes.append(NodeSpec("robot_node", robot.name, parameters))
@@ -197,21 +198,19 @@ class Composition:
             "allow_world": is_emulated(self.tellos[number]),
         }
 
-    def _home(self, number: int) -> dict[str, str]:
-        """Returns the parameter ``home`` of a robot, if it lives in a world with places; drones are numbered first."""
-        num_tellos = len(self.tellos)
-        if self.world is None or not self.world.name or number < num_tellos:
+    def _homes(self) -> dict[int, str]:
+        """Returns the parameter ``home`` of the robots in a world with places, by number; drones are numbered first."""
+        if self.world is None or not self.world.name:
             return {}
-        from llm_planner.sim.physics.world_file import load_world_file
+        from llm_planner.sim.physics.world_file import home_of, load_world_file
 
-        world_file = load_world_file(self.world.name)
-        is_arm = number >= self.drones
-        places = world_file.arms if is_arm else world_file.drones
-        index = number - (self.drones if is_arm else num_tellos)
-        if index >= len(places):
-            return {}  # the world reports it, and ends
-        place = places[index]
-        return {"home": f"{place.x_m},{place.y_m},{place.yaw_deg}"}
+        places, num_drones = load_world_file(self.world.name), self.drones - len(self.tellos)
+        homes = [
+            home_of(places, is_arm=is_arm, number=number)
+            for count, is_arm in ((num_drones, False), (self.arms, True))
+            for number in range(count)
+        ]
+        return {n: f"{home.x_m},{home.y_m},{home.yaw_deg}" for n, home in enumerate(homes, start=len(self.tellos))}
 
     def _world_node(self, world: World) -> NodeSpec:
         bodies = [f"{robot.name}:{robot.model}" for robot in self.robots[len(self.tellos) :]]

@@ -17,6 +17,9 @@ from llm_planner.robots.world import ObjectRole, WorldObject
 from llm_planner.sim.physics.frame import Home
 from llm_planner.sim.physics.things import Thing, Walk
 
+APART_M = 24.0  # more than two geofences' halves: on stages of their own, robots never meet
+TABLE_M = 0.75
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorldBody(Record):
@@ -155,6 +158,24 @@ def load_world_file(name: str) -> WorldFile:
         raise PlannerError(ErrorCode.INVALID_FILE, f"{path}: {problems}") from error
     except DocumentError as error:
         raise PlannerError(ErrorCode.INVALID_FILE, f"{path}: {error}") from error
+
+
+def home_of(world_file: WorldFile | None, *, is_arm: bool, number: int) -> Home:
+    """Returns where the drone, or arm, of a number begins.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if the world has no place for it.
+    """
+    if world_file is None:
+        return Home(x_m=APART_M * number, y_m=APART_M if is_arm else 0.0, z_m=TABLE_M if is_arm else 0.0)
+    places = world_file.arms if is_arm else world_file.drones
+    if number >= len(places):
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG,
+            f"world {world_file.name} has places for {len(world_file.drones)} drones and {len(world_file.arms)} arms; "
+            "ask for fewer robots or another world",
+        )
+    return places[number].home
 
 
 def _extent(parts: tuple[Shape, ...], yaw_deg: float) -> Point:
