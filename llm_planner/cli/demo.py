@@ -64,7 +64,7 @@ def demo(
     """
     from llm_planner.assembly import require_usable
     from llm_planner.ros.commander import Commander
-    from llm_planner.ros.composition import Composition, Fleet
+    from llm_planner.ros.composition import PLANNER, Composition, Fleet
     from llm_planner.ros.spinning import spinning
 
     overrides = {name: value for name, value in (("engine.model", model), ("scheduler.policy", policy)) if value}
@@ -86,7 +86,8 @@ def demo(
             try:
                 commander.wait_until_ready(START_TIMEOUT_S, sign_of_life_s=START_TIMEOUT_S)
             except PlannerError as error:
-                raise PlannerError(error.code, f"the fleet did not start: {error.message}; see {logs}") from error
+                reason = fleet.last_words(PLANNER) or error
+                raise PlannerError(reason.code, f"the fleet did not start: {reason.message}; see {logs}") from error
         show = _Progress(goals)
         outcomes = _run(commander, goals, show)
         status = commander.status

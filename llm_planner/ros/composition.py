@@ -14,13 +14,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.text import counted
 from llm_planner.ros.network import Network, environment
-from llm_planner.ros.process import RESTART_DELAY_S, STOP_TIMEOUT_S, Restarts
+from llm_planner.ros.process import LAST_WORDS, RESTART_DELAY_S, STOP_TIMEOUT_S, Restarts, read_last_words
 from llm_planner.serving.parent_death import ends_with_parent
 
 PLANNER = "planner"
@@ -253,6 +254,7 @@ class Fleet:
         self._restarts: defaultdict[str, Restarts] = defaultdict(Restarts)
         self._due_s: dict[str, float] = {}  # when which process starts again
         self._gone: set[str] = set()  # for good
+        self._words = TemporaryDirectory(prefix="llm_planner_")  # why processes ended, as they say
 
     def __enter__(self) -> Self:
         self.start()
@@ -270,9 +272,10 @@ class Fleet:
 
     def _start(self, name: str, command: Sequence[str]) -> None:
         log = (self._log_dir / f"{name}.log").open("ab" if name in self._processes else "wb") if self._log_dir else None
+        (words := self._words_of(name)).unlink(missing_ok=True)
         self._processes[name] = subprocess.Popen(
             ends_with_parent(command, signal.SIGTERM),
-            env=self._environment,
+            env=self._environment | {LAST_WORDS: str(words)},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT if log else None,
@@ -291,7 +294,8 @@ class Fleet:
             A line about every process that has ended since the last call.
 
         Raises:
-            PlannerError: ENGINE_FAILED if the planner or the world has ended for good: the fleet cannot go on.
+            PlannerError: If the planner or the world has ended for good, for the fleet cannot go on: the reason that it
+                gave, or ENGINE_FAILED.
         """
         for name in [name for name, due_s in self._due_s.items() if now_s >= due_s]:
             del self._due_s[name]
@@ -308,9 +312,18 @@ class Fleet:
             robots = "; robots keep safe meanwhile" if name in (PLANNER, WORLD) else "; the others go on"
             return f"{how} and is started again{robots}"
         if name in (PLANNER, WORLD):
-            raise PlannerError(ErrorCode.ENGINE_FAILED, f"process {how}")
+            if (reason := self.last_words(name)) is None:
+                raise PlannerError(ErrorCode.ENGINE_FAILED, f"process {how}")
+            raise PlannerError(reason.code, f"process {how}: {reason.message}")
         self._gone.add(name)
         return f"{how}; the fleet goes on without it"
+
+    def last_words(self, name: str) -> PlannerError | None:
+        """Returns why a process has ended, or None if it has not, or does not say."""
+        return read_last_words(self._words_of(name))
+
+    def _words_of(self, name: str) -> Path:
+        return Path(self._words.name) / name
 
     @property
     def pids(self) -> dict[str, int]:
@@ -339,7 +352,9 @@ class Fleet:
         """Stops robots, then the planner (it gets their last messages), then the observers; returns exit statuses."""
         for group in (self._robots(), self._named({"planner"}), self._named(OBSERVERS)):
             _terminate(group)
-        return {name: process.wait() for name, process in self._processes.items()}
+        statuses = {name: process.wait() for name, process in self._processes.items()}
+        self._words.cleanup()
+        return statuses
 
     def _robots(self) -> list["subprocess.Popen[bytes]"]:
         return self._named(self._processes.keys() - {"planner"} - OBSERVERS)
