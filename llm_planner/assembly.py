@@ -89,14 +89,15 @@ def require_usable(config: PlannerConfig) -> None:
     Raises:
         PlannerError: INVALID_CONFIG or MODEL_NOT_FOUND, naming what there is.
     """
-    for number in range(config.replicas):
-        replica_config(config, number)
+    build_library(config)
+    replicas = [replica_config(config, number) for number in range(config.replicas)]
     make_policy(config.scheduler.policy)
     known_speed(config)
     if config.backend not in (*BACKENDS, "fake"):
         known = ", ".join((*BACKENDS, "fake"))
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"no backend {config.backend!r}; known are {known}")
-    require_support(config)
+    for replica in replicas:
+        require_support(replica)
     if config.backend != "fake":
         planner_model(config)
 

@@ -2,7 +2,6 @@
 """A YAML file -> a configuration, validated; what its values become is ``assembly``'s business."""
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from llm_planner.core.config import NodeSettings, PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.documents import DocumentError, read_yaml
+from llm_planner.documents import DocumentError, did_you_mean, read_yaml
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -41,7 +40,8 @@ def load_config(
         node: Full name of the planner's node: of a parameter file of ROS, its sections count.
 
     Raises:
-        PlannerError: INVALID_CONFIG with the path of every field that is unknown, of a wrong type or out of range.
+        PlannerError: INVALID_CONFIG with the path of every field that is unknown, of a wrong type or out of range;
+            INVALID_FILE for a file that cannot be read.
     """
     values: dict[str, Any] = {}
     if path:
@@ -72,9 +72,8 @@ def _in_words(problem: "ErrorDetails", cls: Any) -> str:
             *section, name = map(str, problem["loc"])
             for part in section:
                 cls = next(field.type for field in dataclasses.fields(cls) if field.name == part)
-            near = difflib.get_close_matches(name, [field.name for field in dataclasses.fields(cls)], n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            return f"there is no such setting; {hint}docs/parameters.md has all"
+            hint = did_you_mean(name, [field.name for field in dataclasses.fields(cls)])
+            return f"there is no such setting; {hint or 'docs/parameters.md has all'}"
         case "tuple_type":
             return f"give a list: [{problem['input']}]"
         case _:
@@ -121,7 +120,7 @@ def is_ros_file(path: Path) -> bool:
     """Returns whether ROS can read a file as a parameter file.
 
     Raises:
-        PlannerError: INVALID_FILE, or INVALID_CONFIG for a file that holds no mapping.
+        PlannerError: INVALID_FILE, or INVALID_CONFIG for parameters of ROS that are none.
     """
     return any(_sections(_mapping(path)))
 
@@ -132,7 +131,7 @@ def _mapping(path: Path) -> dict[str, Any]:
     except DocumentError as error:
         raise PlannerError(ErrorCode.INVALID_FILE, f"{path} {error}") from error
     if not isinstance(values, dict | None):
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} holds {type(values).__name__} instead of a mapping")
+        raise PlannerError(ErrorCode.INVALID_FILE, f"{path} holds {type(values).__name__} instead of a mapping")
     return values or {}
 
 

@@ -5,11 +5,19 @@ A YAML file of 341 bytes can stand for gigabytes, because an alias repeats what 
 multiply. So a document is measured with every alias written out before anything is made of it.
 """
 
+import difflib
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import yaml
+from pydantic import TypeAdapter, ValidationError
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
+T = TypeVar("T")
 
 MAX_FILE_BYTES = 1_000_000
 MAX_NODES = 300_000  # of a YAML document: each takes about a kilobyte before anything is made of it
@@ -80,6 +88,10 @@ def parse_yaml(text: str) -> Any:
             return loader.construct_document(node)
         finally:
             loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise DocumentError(f"cannot be read as YAML: {place}{error.problem or error.context}") from error
     except (yaml.YAMLError, ValueError, OverflowError, LookupError, AttributeError, TypeError) as error:
         raise DocumentError(f"cannot be read as YAML: {error}") from error
     except RecursionError as error:
@@ -119,6 +131,75 @@ def parse_json(text: str | bytes) -> Any:
         raise DocumentError(f"cannot be read as JSON: {error}") from error
     except RecursionError as error:
         raise DocumentError("cannot be read as JSON: it is nested too deeply") from error
+
+
+def validated(adapter: TypeAdapter[T], document: object) -> T:
+    """Returns what a document stands for.
+
+    Raises:
+        DocumentError: With the place of every key that is unknown, missing or wrong, and what to write instead.
+    """
+    try:
+        return adapter.validate_json(json_of(document))
+    except ValidationError as error:
+        if not isinstance(document, dict):
+            raise DocumentError(f"holds {type(document).__name__} instead of a mapping") from error
+        schema = adapter.json_schema()
+        raise DocumentError(f"is wrong: {'; '.join(_in_words(each, schema) for each in error.errors())}") from error
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Returns the question that names what is spelled most alike; nothing if all is spelled otherwise."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]}?" if near else ""
+
+
+def _in_words(error: "ErrorDetails", schema: dict[str, Any]) -> str:
+    """Returns which value of a document of this JSON schema is wrong, and what to write instead."""
+    location, value = error["loc"], error["input"]
+    match error["type"]:
+        case "missing" | "missing_argument":
+            words = "it is missing"
+        case "unexpected_keyword_argument" | "extra_forbidden":
+            known = list(_place(schema, location[:-1])["properties"])
+            words = f"there is no such key; {did_you_mean(str(location[-1]), known) or 'known are ' + ', '.join(known)}"
+        case "dataclass_type":
+            keys = list(_place(schema, location)["properties"])
+            is_parameter = keys == ["value", "source"] and isinstance(value, int | float)
+            words = (
+                f"write {{value: {value}, source: measured}}" if is_parameter else f"give it keys: {', '.join(keys)}"
+            )
+        case "dict_type" | "union_tag_not_found" if "discriminator" in (place := _place(schema, location)):
+            words = f"write {{kind: ...}} and its other keys; kinds are {', '.join(place['discriminator']['mapping'])}"
+        case "union_tag_invalid":
+            words = f"there is no kind {error['ctx']['tag']!r}; known are {error['ctx']['expected_tags']}"
+        case "tuple_type":
+            words = f"give a list: [{value}]"
+        case _:
+            words = error["msg"].removeprefix("Value error, ")
+    return f"{'.'.join(map(str, location))}: {words}".removeprefix(": ")
+
+
+def _place(schema: dict[str, Any], location: tuple[int | str, ...]) -> dict[str, Any]:
+    """Returns what a JSON schema says of a place in a document."""
+    place = _resolved(schema, schema)
+    for part in location:
+        if "discriminator" in place:
+            place = {"$ref": place["discriminator"]["mapping"][part]}
+        elif "properties" in place:
+            place = place["properties"][part]
+        elif "prefixItems" in place:
+            place = place["prefixItems"][part]
+        else:
+            place = place.get("items") or place["additionalProperties"]
+        place = _resolved(schema, place)
+    return place
+
+
+def _resolved(schema: dict[str, Any], place: dict[str, Any]) -> dict[str, Any]:
+    place = next((each for each in place.get("anyOf", ()) if each != {"type": "null"}), place)
+    found: dict[str, Any] = schema["$defs"][place["$ref"].rpartition("/")[2]] if "$ref" in place else place
+    return found
 
 
 def _not_finite(name: str) -> float:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from llm_planner import documents
 from llm_planner.backends.cluster.description import load_cluster
 from llm_planner.configuration import load_config, plain_parameters
-from llm_planner.core.errors import PlannerError
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
 from llm_planner.documents import DocumentError, json_of, parse_json, parse_yaml, read_text, read_yaml
 from llm_planner.prediction.profile import load_profile
@@ -121,6 +121,33 @@ def test_readers_refuse_what_is_no_document_of_theirs(tmp_path, read, content):
     with pytest.raises(PlannerError) as raised:
         read(path)
     assert str(path) in raised.value.message or "catalogue" in raised.value.message
+
+
+@pytest.mark.parametrize(("name", "read"), READERS.items(), ids=READERS)
+@pytest.mark.parametrize("content", [None, b"\xff\xfe", b"[", b"- 1", b"5"])
+def test_a_file_that_cannot_be_read_has_one_code(tmp_path, name, read, content):
+    path = tmp_path / "file.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(PlannerError) as raised:
+        read(path)
+    assert raised.value.code is (ErrorCode.INVALID_ROBOT_MODEL if name == "robot model" else ErrorCode.INVALID_FILE)
+    assert "\n" not in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("colour: 1", "colour: there is no such setting; docs/parameters.md has all"),
+        ("enginge: {}", "enginge: there is no such setting; did you mean engine?"),
+        ("engine: {modl: x}", "engine.modl: there is no such setting; did you mean model?"),
+    ],
+)
+def test_a_setting_that_is_none_is_named_with_the_nearest(tmp_path, text, said):
+    (path := tmp_path / "planner.yaml").write_text(text)
+    with pytest.raises(PlannerError) as raised:
+        load_config(path)
+    assert raised.value.message == f"{path}: {said}"
 
 
 def test_a_file_that_never_ends_is_read_as_far_as_its_bound():

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from llm_planner.core.config import OpenAIConfig, PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -154,20 +155,30 @@ def require_adapters(backend: str, adapters: Mapping[str, str]) -> None:
         raise PlannerError(ErrorCode.INVALID_CONFIG, "; ".join(text + instead for text in refused))
 
 
-def require_no_secrets(config: OpenAIConfig) -> None:
-    """Refuses settings that may hold an API key or a password, without repeating them.
+def require_address(config: OpenAIConfig) -> None:
+    """Refuses an address that is none, and settings that may hold an API key or a password, without repeating them.
 
     Raises:
         PlannerError: INVALID_CONFIG.
     """
+    hint = "put the API key into an environment variable, and its name into openai.api_key_variable"
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", config.api_key_variable):
-        message = "openai.api_key_variable is no name of an environment variable"
+        message = f"openai.api_key_variable is no name of an environment variable; {hint}"
     elif any(mark in config.base_url for mark in "@?#"):
-        message = "openai.base_url holds '@', '?' or '#'; leave user name, password and query out"
+        message = f"openai.base_url holds '@', '?' or '#'; leave user name, password and query out; {hint}"
+    elif not _is_address(config.base_url):
+        message = f"openai.base_url is {config.base_url!r:.200}; give an address like http://127.0.0.1:8000/v1"
     else:
         return
-    message += "; put the API key into an environment variable, and its name into openai.api_key_variable"
     raise PlannerError(ErrorCode.INVALID_CONFIG, message)
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0 and url.isprintable()
+    except ValueError:
+        return False
 
 
 def require_support(config: PlannerConfig) -> list[str]:
@@ -175,9 +186,9 @@ def require_support(config: PlannerConfig) -> list[str]:
 
     Raises:
         PlannerError: INVALID_CONFIG, naming every setting that asks for what the backend does not have; as
-            ``require_no_secrets``.
+            ``require_address``.
     """
-    require_no_secrets(config.openai)
+    require_address(config.openai)
     warnings, refused, default = [], [], PlannerConfig()
     for name, limit in LIMITS.items():
         instead = limit.without.get(config.backend)

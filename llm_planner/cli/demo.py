@@ -62,10 +62,13 @@ def demo(
 
     Example: llm-planner demo --sim mujoco
     """
+    from llm_planner.assembly import require_usable
     from llm_planner.ros.commander import Commander
-    from llm_planner.ros.composition import Composition, Fleet
+    from llm_planner.ros.composition import PLANNER, Composition, Fleet
     from llm_planner.ros.spinning import spinning
 
+    overrides = {name: value for name, value in (("engine.model", model), ("scheduler.policy", policy)) if value}
+    require_usable(settings := load_config(overrides=overrides))
     world = physical_world(sim, "")
     goals = draw_goals(seed)
     if world is not None:
@@ -73,7 +76,6 @@ def demo(
             name: [replace(goal, task=goal.task.embodied(), has_body=True) for goal in row]
             for name, row in goals.items()
         }
-    overrides = {name: value for name, value in (("engine.model", model), ("scheduler.policy", policy)) if value}
     composition = Composition(drones=3, arms=1, seed=seed, planner=overrides, world=world)
     logs = out / "logs"
     with writing(out):
@@ -84,16 +86,21 @@ def demo(
             try:
                 commander.wait_until_ready(START_TIMEOUT_S, sign_of_life_s=START_TIMEOUT_S)
             except PlannerError as error:
-                raise PlannerError(error.code, f"the fleet did not start: {error.message}; see {logs}") from error
+                reason = fleet.last_words(PLANNER) or error
+                raise PlannerError(reason.code, f"the fleet did not start: {reason.message}; see {logs}") from error
         show = _Progress(goals)
         outcomes = _run(commander, goals, show)
         status = commander.status
         if (ended := fleet.first_ended()) is not None:
             console.print(f"[red]process {ended[0]} ended with status {ended[1]}[/]; see {logs}")
     assert status is not None
-    network_latency_s = load_config(overrides=overrides).scheduler.network_latency_s
     write_report(
-        outcomes, out, policy=status.policy, model=status.model, seed=seed, network_latency_s=network_latency_s
+        outcomes,
+        out,
+        policy=status.policy,
+        model=status.model,
+        seed=seed,
+        network_latency_s=settings.scheduler.network_latency_s,
     )
     num_good = sum(outcome.is_as_expected for outcome in outcomes)
     for outcome in outcomes:

@@ -5,7 +5,6 @@ import ipaddress
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,16 +75,14 @@ def up(
 
     Example: llm-planner up --sim mujoco --world house
     """
-    from llm_planner.assembly import build_library, require_usable
+    from llm_planner.assembly import require_usable
     from llm_planner.ros.composition import Composition, Fleet
     from llm_planner.ros.scenario import absent_robots
 
     given = {"engine.model": model, "scheduler.policy": policy, "backend": backend, "openai.base_url": base_url}
     overrides = {name: value for name, value in given.items() if value}
-    settings = load_config(config, overrides)
-    require_usable(settings)  # a mistake is named here rather than in a log
-    build_library(settings)
-    planner: dict[str, ParameterValue] = {**overrides}
+    require_usable(load_config(config, overrides))  # a mistake is named here rather than in a log
+    planner: dict[str, ParameterValue] = {**overrides, **({"metrics_port": metrics_port} if metrics_port else {})}
     if config is not None and (plain := plain_parameters(config)):
         config, planner = None, plain | planner
     if tello and emulate:
@@ -95,16 +92,21 @@ def up(
     if record is not None and record.exists():
         raise PlannerError(ErrorCode.INVALID_FILE, f"{record} exists; record to another file")
     composition = Composition(
-        drones=drones, arms=arms, time_scale=time_scale, scenario=scenario, config=config, planner=planner
+        drones=drones,
+        arms=arms,
+        time_scale=time_scale,
+        scenario=scenario,
+        config=config,
+        planner=planner,
+        tellos=tuple(tello or addresses(FIRST_ADDRESS, emulate)),
+        world=physical_world(sim, world),
+        has_scene=scene,
+        dashboard_port=dashboard_port if dashboard else None,
+        record=record,
+        robots_per_process=robots_per_process,
     )
     if scenario is not None and (absent := absent_robots(scenario, [robot.name for robot in composition.robots])):
         error_console.print(f"warning: {absent}", style="yellow", markup=False, soft_wrap=True)
-    if metrics_port:
-        composition = replace(composition, planner=planner | {"metrics_port": metrics_port})
-    composition = replace(composition, dashboard_port=dashboard_port if dashboard else None, record=record)
-    composition = replace(composition, tellos=tuple(tello or addresses(FIRST_ADDRESS, emulate)))
-    composition = replace(composition, world=physical_world(sim, world), has_scene=scene)
-    composition = replace(composition, robots_per_process=robots_per_process)
     stop = StopSignal()
     names = ", ".join(f"/{robot.name}" for robot in composition.robots) or "no robots"
     emulator = nullcontext() if tello or not emulate else emulated(composition.tellos, time_scale)

@@ -9,6 +9,7 @@ import typer
 from llm_planner.cli.options import PlannerOption
 from llm_planner.cli.output import console, error_console
 from llm_planner.cli.stop_signal import StopSignal
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.text import counted
 
 
@@ -20,7 +21,7 @@ def record(
     """Record all topics of a running planner and its robots until Ctrl-C, for `replay`, Foxglove and `ros2 bag`.
 
     What was received is written every second: a recording that is killed can be read as far as it goes. `trace record`
-    writes a planner's goals alone, to be replayed under another policy.
+    writes a planner's goals alone, to be replayed under another policy. Exit status 1 and no file if no message came.
 
     Example: llm-planner record flight.mcap
     """
@@ -41,5 +42,11 @@ def record(
     if recorder.failure is not None:
         raise recorder.failure
     file.close()
+    if not file.num_messages:
+        path.unlink()
+        hint = "start one with `llm-planner up`, or give its name with --planner"
+        raise PlannerError(
+            ErrorCode.SERVER_UNREACHABLE, f"nothing was recorded: no message of {planner} or a robot came; {hint}"
+        )
     wrote = f"{counted(file.num_messages, 'message')} of {counted(len(recorder.topics), 'topic')}"
     console.print(f"wrote {wrote} to {path}", soft_wrap=True)

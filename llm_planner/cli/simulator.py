@@ -29,7 +29,7 @@ def physical_world(sim: Simulator, name: str) -> "World | None":
     """Returns the world of a fleet, on a free port; None for kinematic robots.
 
     Raises:
-        PlannerError: INVALID_CONFIG if MuJoCo is missing, or the world cannot be read.
+        PlannerError: INVALID_CONFIG for a world without MuJoCo; NOT_INSTALLED where MuJoCo is missing.
     """
     if sim is Simulator.KINEMATIC:
         if name:
@@ -37,10 +37,7 @@ def physical_world(sim: Simulator, name: str) -> "World | None":
         return None
     from llm_planner.ros.composition import World
     from llm_planner.sim.physics.mujoco_loader import load_mujoco
-    from llm_planner.sim.physics.world_file import load_world_file
 
     load_mujoco()
-    if name:
-        load_world_file(name)
     with socket.create_server(("127.0.0.1", 0)) as free:
         return World(name, int(free.getsockname()[1]))

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import yaml
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.execution_time import MOST_DECODED_TOKENS
 from llm_planner.core.resources import share_dir
-from llm_planner.documents import DocumentError, json_of, read_yaml
+from llm_planner.documents import DocumentError, read_yaml, validated
 from llm_planner.prediction.capacity.curve import CapacityData
 from llm_planner.robots.record import Record, require
 from llm_planner.robots.timing import Parameter, Source
@@ -238,14 +238,11 @@ def load_profile(path: Path) -> EngineProfile:
     """Returns the profile of a YAML file.
 
     Raises:
-        PlannerError: INVALID_CONFIG, with the file and the path of every coefficient that is missing, negative, not
+        PlannerError: INVALID_FILE, with the file and the path of every coefficient that is missing, negative, not
             finite or unknown.
     """
     try:
-        return _ADAPTER.validate_json(json_of(read_yaml(path)))
-    except ValidationError as error:
-        problems = (f"{'.'.join(map(str, e['loc'])) or 'profile'}: {_message(e['msg'])}" for e in error.errors())
-        raise PlannerError(ErrorCode.INVALID_FILE, f"profile {path}: {'; '.join(problems)}") from error
+        return validated(_ADAPTER, read_yaml(path))
     except DocumentError as error:
         raise PlannerError(ErrorCode.INVALID_FILE, f"profile {path} {error}") from error
 
@@ -276,7 +273,7 @@ def find_profile(name: str) -> EngineProfile:
     """Returns a shipped profile by name, or the one of a file by its path.
 
     Raises:
-        PlannerError: INVALID_CONFIG, naming the shipped profiles.
+        PlannerError: INVALID_CONFIG for a name of none, naming the shipped profiles; as ``load_profile``.
     """
     return load_profile(profile_path(name))
 
@@ -286,7 +283,7 @@ def profile_path(name: str) -> Path:
     directory = share_dir() / "profiles"
     shipped = {path.stem: path for path in sorted(directory.glob("*.yaml"))}
     path = shipped.get(name, Path(name))
-    if not path.is_file():
+    if not (path.is_file() or path.suffix):
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"no engine profile {name!r}; known are {', '.join(shipped)}")
     return path
 
@@ -294,7 +291,3 @@ def profile_path(name: str) -> Path:
 def served(profile: EngineProfile) -> EngineProfile:
     """Returns a profile with the planner's own time around every step, as measured where the profile has none."""
     return profile if profile.host != NO_HOST_COST else replace(profile, host=find_profile(HOST_PROFILE).host)
-
-
-def _message(text: str) -> str:
-    return text.removeprefix("Value error, ")

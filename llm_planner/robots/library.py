@@ -4,17 +4,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
-from llm_planner.documents import DocumentError, json_of, read_yaml
+from llm_planner.documents import DocumentError, read_yaml, validated
 from llm_planner.robots.model import RobotModel
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 _ADAPTER = TypeAdapter(RobotModel)
 
@@ -31,13 +28,11 @@ def load_robot_model(path: Path) -> RobotModel:
         document["skills"] = {k: {"name": k, **v} if isinstance(v, dict) else v for k, v in skills.items()}
     document.pop("definitions", None)  # a place for YAML anchors
     try:
-        model = _ADAPTER.validate_json(json_of(document))
-    except ValidationError as error:
-        raise _invalid(path, "; ".join(map(_problem, error.errors()))) from error
+        model = validated(_ADAPTER, document)
     except DocumentError as error:
         raise _invalid(path, str(error)) from error
     if model.name != path.stem:
-        raise _invalid(path, f"name: is {model.name!r} but the file is named {path.name!r}; make them equal")
+        raise _invalid(path, f"is the file of robot model {model.name!r}, as `name` says; make them equal")
     return model if model.adapter is None else replace(model, adapter=_directory(path, model.adapter))
 
 
@@ -93,7 +88,7 @@ def _directory(path: Path, adapter: str) -> str:
     try:
         return str((path.absolute().parent / Path(adapter).expanduser()).resolve())
     except (OSError, RuntimeError, ValueError) as error:  # an unknown home, links in a circle, a null character
-        raise _invalid(path, f"adapter: {adapter[:200]!r} is no path: {error}") from error
+        raise _invalid(path, f"is wrong: adapter: {adapter[:200]!r} is no path: {error}") from error
 
 
 def _read(path: Path) -> dict[Any, Any]:
@@ -107,43 +102,4 @@ def _read(path: Path) -> dict[Any, Any]:
 
 
 def _invalid(path: Path, problem: str) -> PlannerError:
-    return PlannerError(ErrorCode.INVALID_ROBOT_MODEL, f"{path}: {problem}")
-
-
-def _problem(error: "ErrorDetails") -> str:
-    return f"{'.'.join(map(str, error['loc'])) or 'model'}: {_in_words(error)}"
-
-
-def _in_words(error: "ErrorDetails") -> str:
-    """Returns what is wrong with a value, and what to write instead."""
-    location, value = error["loc"], error["input"]
-    match error["type"]:
-        case "unexpected_keyword_argument":
-            return f"there is no such key; known are {', '.join(_keys(location[:-1]))}"
-        case "dataclass_type":
-            keys = _keys(location)
-            is_parameter = keys == ["value", "source"] and isinstance(value, int | float)
-            return f"write {{value: {value}, source: measured}}" if is_parameter else f"give it keys: {', '.join(keys)}"
-        case "dict_type" | "union_tag_not_found":
-            return "write {kind: ...} and its other keys; docs/robot_models.md has them"
-        case "union_tag_invalid":
-            return f"there is no kind {error['ctx']['tag']!r}; known are {error['ctx']['expected_tags']}"
-        case "tuple_type":
-            return f"give a list: [{value}]"
-        case _:
-            return error["msg"].removeprefix("Value error, ")
-
-
-def _keys(location: tuple[int | str, ...]) -> list[str]:
-    """Returns the keys that the record at this place of a robot model may have."""
-    schema = place = _ADAPTER.json_schema()
-    for part in location:
-        if "discriminator" in place:
-            place = {"$ref": place["discriminator"]["mapping"][part]}
-        elif "properties" in place:
-            place = place["properties"][part]
-        else:
-            place = place.get("items") or place["additionalProperties"]
-        place = next((each for each in place.get("anyOf", ()) if each != {"type": "null"}), place)
-        place = schema["$defs"][place["$ref"].rpartition("/")[2]] if "$ref" in place else place
-    return list(place["properties"])
+    return PlannerError(ErrorCode.INVALID_ROBOT_MODEL, f"{path} {problem}")

@@ -14,13 +14,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Self
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.text import counted
 from llm_planner.ros.network import Network, environment
-from llm_planner.ros.process import RESTART_DELAY_S, STOP_TIMEOUT_S, Restarts
+from llm_planner.ros.process import LAST_WORDS, RESTART_DELAY_S, STOP_TIMEOUT_S, Restarts, read_last_words
 from llm_planner.serving.parent_death import ends_with_parent
 
 PLANNER = "planner"
@@ -90,8 +91,8 @@ class Composition:
             has one of its own.
 
     Raises:
-        PlannerError: INVALID_CONFIG for a time scale that no robot takes, more Tellos than drones, one Tello twice, or
-            a real one not in real time.
+        PlannerError: INVALID_CONFIG for a time scale that no robot takes, more Tellos than drones, one Tello twice, a
+            real one not in real time, or a robot for which the world has no place; as ``load_world_file``.
     """
 
     drones: int = 3
@@ -122,6 +123,7 @@ class Composition:
             if self.time_scale != 1.0 and not is_emulated(address):
                 problem = f"time_scale is {self.time_scale:g}, but a real Tello ({address[:40]!r}) runs in real time"
                 raise PlannerError(ErrorCode.INVALID_CONFIG, f"{problem}; set it to 1")
+        self._homes()  # there is a place for each robot
 
     @property
     def robots(self) -> tuple[Robot, ...]:
@@ -152,7 +154,7 @@ class Composition:
 
     def nodes(self) -> list[NodeSpec]:
         """Returns the nodes of the world, if there is one, and of the robots."""
-        nodes = [] if self.world is None else [self._world_node(self.world)]
+        nodes, homes = [] if self.world is None else [self._world_node(self.world)], self._homes()
         for number, robot in enumerate(self.robots):
             parameters: dict[str, ParameterValue] = {
                 "robot_model": robot.model,
@@ -161,7 +163,7 @@ class Composition:
                 **(driver := self._driver(number)),
                 **({"planner": self.planner_name} if self.planner_name != DEFAULT_PLANNER else {}),
                 **({"default_scene": True} if self.has_scene and _takes_worlds(driver) else {}),
-                **self._home(number),
+                **({"home": homes[number]} if number in homes else {}),
                 **({"scenario": str(self.scenario.absolute())} if self.scenario else {}),
             }
             nodes.append(NodeSpec("robot_node", robot.name, parameters))
@@ -197,21 +199,19 @@ class Composition:
             "allow_world": is_emulated(self.tellos[number]),
         }
 
-    def _home(self, number: int) -> dict[str, str]:
-        """Returns the parameter ``home`` of a robot, if it lives in a world with places; drones are numbered first."""
-        num_tellos = len(self.tellos)
-        if self.world is None or not self.world.name or number < num_tellos:
+    def _homes(self) -> dict[int, str]:
+        """Returns the parameter ``home`` of the robots in a world with places, by number; drones are numbered first."""
+        if self.world is None or not self.world.name:
             return {}
-        from llm_planner.sim.physics.world_file import load_world_file
+        from llm_planner.sim.physics.world_file import home_of, load_world_file
 
-        world_file = load_world_file(self.world.name)
-        is_arm = number >= self.drones
-        places = world_file.arms if is_arm else world_file.drones
-        index = number - (self.drones if is_arm else num_tellos)
-        if index >= len(places):
-            return {}  # the world reports it, and ends
-        place = places[index]
-        return {"home": f"{place.x_m},{place.y_m},{place.yaw_deg}"}
+        places, num_drones = load_world_file(self.world.name), self.drones - len(self.tellos)
+        homes = [
+            home_of(places, is_arm=is_arm, number=number)
+            for count, is_arm in ((num_drones, False), (self.arms, True))
+            for number in range(count)
+        ]
+        return {n: f"{home.x_m},{home.y_m},{home.yaw_deg}" for n, home in enumerate(homes, start=len(self.tellos))}
 
     def _world_node(self, world: World) -> NodeSpec:
         bodies = [f"{robot.name}:{robot.model}" for robot in self.robots[len(self.tellos) :]]
@@ -254,6 +254,7 @@ class Fleet:
         self._restarts: defaultdict[str, Restarts] = defaultdict(Restarts)
         self._due_s: dict[str, float] = {}  # when which process starts again
         self._gone: set[str] = set()  # for good
+        self._words = TemporaryDirectory(prefix="llm_planner_")  # why processes ended, as they say
 
     def __enter__(self) -> Self:
         self.start()
@@ -271,9 +272,10 @@ class Fleet:
 
     def _start(self, name: str, command: Sequence[str]) -> None:
         log = (self._log_dir / f"{name}.log").open("ab" if name in self._processes else "wb") if self._log_dir else None
+        (words := self._words_of(name)).unlink(missing_ok=True)
         self._processes[name] = subprocess.Popen(
             ends_with_parent(command, signal.SIGTERM),
-            env=self._environment,
+            env=self._environment | {LAST_WORDS: str(words)},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT if log else None,
@@ -292,7 +294,8 @@ class Fleet:
             A line about every process that has ended since the last call.
 
         Raises:
-            PlannerError: ENGINE_FAILED if the planner or the world has ended for good: the fleet cannot go on.
+            PlannerError: If the planner or the world has ended for good, for the fleet cannot go on: the reason that it
+                gave, or ENGINE_FAILED.
         """
         for name in [name for name, due_s in self._due_s.items() if now_s >= due_s]:
             del self._due_s[name]
@@ -309,9 +312,18 @@ class Fleet:
             robots = "; robots keep safe meanwhile" if name in (PLANNER, WORLD) else "; the others go on"
             return f"{how} and is started again{robots}"
         if name in (PLANNER, WORLD):
-            raise PlannerError(ErrorCode.ENGINE_FAILED, f"process {how}")
+            if (reason := self.last_words(name)) is None:
+                raise PlannerError(ErrorCode.ENGINE_FAILED, f"process {how}")
+            raise PlannerError(reason.code, f"process {how}: {reason.message}")
         self._gone.add(name)
         return f"{how}; the fleet goes on without it"
+
+    def last_words(self, name: str) -> PlannerError | None:
+        """Returns why a process has ended, or None if it has not, or does not say."""
+        return read_last_words(self._words_of(name))
+
+    def _words_of(self, name: str) -> Path:
+        return Path(self._words.name) / name
 
     @property
     def pids(self) -> dict[str, int]:
@@ -340,7 +352,9 @@ class Fleet:
         """Stops robots, then the planner (it gets their last messages), then the observers; returns exit statuses."""
         for group in (self._robots(), self._named({"planner"}), self._named(OBSERVERS)):
             _terminate(group)
-        return {name: process.wait() for name, process in self._processes.items()}
+        statuses = {name: process.wait() for name, process in self._processes.items()}
+        self._words.cleanup()
+        return statuses
 
     def _robots(self) -> list["subprocess.Popen[bytes]"]:
         return self._named(self._processes.keys() - {"planner"} - OBSERVERS)

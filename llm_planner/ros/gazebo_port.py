@@ -20,11 +20,10 @@ from llm_planner.ros.poses import yaw_of
 from llm_planner.ros.steady import steady_timer
 from llm_planner.sim.gazebo.drone_port import GazeboDronePort, Velocity
 from llm_planner.sim.gazebo.sdf import ODOMETRY_HZ
-from llm_planner.sim.physics.fleet import home_of
 from llm_planner.sim.physics.frame import Home
 from llm_planner.sim.physics.port import RobotPort
 from llm_planner.sim.physics.things import Thing
-from llm_planner.sim.physics.world_file import load_world_file
+from llm_planner.sim.physics.world_file import home_of, load_world_file
 
 _NUMBER = re.compile(r"(\d+)$")
 

@@ -144,22 +144,16 @@ def fleet(values: Mapping[str, str]) -> Composition:
         seed=number(values, "seed", 0, 2**31 - 1 - 2 * MAX_ROBOTS),
         scenario=scenario(values),
         tellos=tellos,
-        world=_world(values, drones=drones - len(tellos), arms=arms) if is_physical else None,
+        world=_world(values) if is_physical else None,
         has_scene=flag(values, "scene"),
         planner_name=full_name(values),
     )
 
 
-def _world(values: Mapping[str, str], *, drones: int, arms: int) -> World:
-    from llm_planner.sim.physics.fleet import home_of
+def _world(values: Mapping[str, str]) -> World:
     from llm_planner.sim.physics.mujoco_loader import load_mujoco
-    from llm_planner.sim.physics.world_file import load_world_file
 
     load_mujoco()
-    world_file = load_world_file(values["world"]) if values["world"] else None
-    for count, is_arm in ((drones, False), (arms, True)):
-        if count:
-            home_of(world_file, is_arm=is_arm, number=count - 1)  # there is a place for the last one
     return World(values["world"], number(values, "world_port", 1, 65535))
 
 

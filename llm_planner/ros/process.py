@@ -3,6 +3,7 @@
 
 import contextlib
 import faulthandler
+import json
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn, Protocol
 
@@ -21,17 +23,18 @@ from rclpy.impl.implementation_singleton import rclpy_implementation
 from rclpy.impl.rcutils_logger import RcutilsLogger
 from rclpy.signals import SignalHandlerOptions
 
-from llm_planner.core.errors import PlannerError
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.ros.guarded_executor import GuardedExecutor
 
 STOP_TIMEOUT_S = 4.5  # after a signal; then the kernel ends the process, with SIGALRM
 REFUSED, CRASHED = 1, 2
 """Exit statuses. Starting a node again that has refused to run does not help: a parameter or a file is wrong."""
 
-
 RESTART_DELAY_S = 1.0
 MAX_RESTARTS, RESTARTS_PER_S = 3, 60.0
 """What has ended this often within this many seconds is not started again."""
+LAST_WORDS = "LLM_PLANNER_LAST_WORDS"
+"""Environment variable with the file in which a process leaves why it ends, for the one that started it."""
 POLL_S = 0.5
 FLUSH_S, MAX_FLUSH_S = 0.2, 0.8
 
@@ -86,12 +89,29 @@ REFUSED_BY_ROS = (
 """What rclpy raises for a name, a remapping rule or a parameter that was given and cannot be."""
 
 
-def _reason(error: Exception) -> str:
+def _refusal(error: Exception) -> PlannerError:
     """Returns what is wrong with how a node was started, in one line."""
     if isinstance(error, PlannerError):
-        return str(error)
+        return error
     what, *_ = str(error).partition(", at /")[0].splitlines() or [type(error).__name__]
-    return f"the node cannot start: {what}; check its name, its namespace and its parameters"
+    message = f"the node cannot start: {what}; check its name, its namespace and its parameters"
+    return PlannerError(ErrorCode.INVALID_CONFIG, message)
+
+
+def leave_last_words(error: PlannerError) -> None:
+    """Tells the process that started this one, if it has asked for it, why this one ends."""
+    if path := os.environ.get(LAST_WORDS):
+        with contextlib.suppress(OSError):
+            Path(path).write_text(json.dumps([error.code, error.message]), encoding="utf-8")
+
+
+def read_last_words(path: Path) -> PlannerError | None:
+    """Returns why a process has ended; None if it left no word."""
+    try:
+        code, message = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return PlannerError(ErrorCode(code), message)
 
 
 class _StopSignal:
@@ -218,7 +238,9 @@ def _has_started(arguments: Sequence[str] | None) -> bool:
 
 
 def _refuse(error: Exception, name: str = "") -> None:
-    print(f"error: {name and name + ': '}{_reason(error)}", file=sys.stderr)  # noqa: T201 -- no node yet that could log
+    refusal = _refusal(error)
+    print(f"error: {name and name + ': '}{refusal}", file=sys.stderr)  # noqa: T201 -- no node yet that could log
+    leave_last_words(refusal)
 
 
 def _live(
@@ -250,6 +272,7 @@ def _live(
         at_end()
     if node.failure is not None:
         node.get_logger().fatal(str(node.failure))
+        leave_last_words(node.failure)
     node.end_goals()
     with contextlib.suppress(Exception):  # of an rclpy that has failed before
         _flush(executor)

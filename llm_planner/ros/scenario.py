@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import BudgetScope, OverrunStrategy, Urgency
-from llm_planner.documents import DocumentError, json_of, read_yaml
+from llm_planner.documents import DocumentError, read_yaml, validated
 from llm_planner.srv import Instruct
 
 MAX_FILE_BYTES = 4_000_000  # what twenty robots are told in seven hours
@@ -92,9 +92,6 @@ def absent_robots(path: Path, started: Collection[str]) -> str:
 
 def _read(path: Path) -> dict[str, list[Event]]:
     try:
-        return _ADAPTER.validate_json(json_of(read_yaml(path, MAX_FILE_BYTES) or {}))
-    except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise PlannerError(ErrorCode.INVALID_FILE, f"{path}: {problems}") from error
+        return validated(_ADAPTER, read_yaml(path, MAX_FILE_BYTES) or {})
     except DocumentError as error:
         raise PlannerError(ErrorCode.INVALID_FILE, f"{path} {error}") from error

@@ -238,9 +238,14 @@ def test_up_refuses_a_directory_of_models_that_is_not_there(tmp_path):
             ["--tello", "192.168.10.1", "--tello", "notanip"],
             "--tello: Expected 4 octets in 'notanip'; give one such as",
         ),
+        (["--backend", "openai", "--base-url", "localhost:8000"], "openai.base_url is 'localhost:8000'; give an"),
+        (["--sim", "mujoco", "--world", "table", "--drones", "4"], "world table has places for 2 drones"),
+        (["--sim", "mujoco", "--world", "moon", "--drones", "0", "--arms", "0"], "no world 'moon'"),
     ],
 )
-def test_up_refuses_what_no_robot_takes(arguments, said, monkeypatch):
+def test_up_refuses_what_cannot_be_before_it_starts_anything(arguments, said, monkeypatch):
+    if "mujoco" in arguments:
+        pytest.importorskip("mujoco")
     monkeypatch.setattr("llm_planner.ros.composition.Fleet", lambda *_, **__: 1 / 0)
     result = runner.invoke(app, ["up", *arguments])
     assert isinstance(result.exception, PlannerError)
@@ -286,6 +291,18 @@ def test_a_demo_that_cannot_write_starts_nothing(tmp_path, monkeypatch):
     error = runner.invoke(app, ["demo", "--out", str(path)]).exception
     assert isinstance(error, PlannerError)
     assert error.message == f"{path} cannot be written: Not a directory"
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["--model", "nix"], ErrorCode.MODEL_NOT_FOUND), (["--policy", "nix"], ErrorCode.INVALID_CONFIG)],
+)
+def test_a_demo_that_cannot_be_starts_nothing(arguments, code, tmp_path, monkeypatch):
+    monkeypatch.setattr("llm_planner.ros.composition.Fleet", lambda *_, **__: 1 / 0)
+    error = runner.invoke(app, ["demo", "--out", str(out := tmp_path / "out"), *arguments]).exception
+    assert isinstance(error, PlannerError)
+    assert (error.code, out.exists()) == (code, False)
 
 
 @pytest.mark.ros

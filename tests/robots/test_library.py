@@ -151,7 +151,7 @@ def test_an_arm_starts_inside_its_workspace(tmp_path, start):
     ("old", "new", "expected"),
     [
         ("unit_m: 0.01}, dur", "unit_m: 0.01, speed: 3}, dur", "speed: there is no such key; known are kind, axis,"),
-        ("range_m: ", "rang_m: ", "camera.rang_m: there is no such key; known are field_of_view_deg,"),
+        ("range_m: ", "rang_m: ", "camera.rang_m: there is no such key; did you mean range_m?"),
         ("axis: [1, 0, 0]", "axis: 1", "skills.mf.effect.translate.axis: give a list: [1]"),
         ("{kind: land}", "{kind: sink}", "skills.ld.effect: there is no kind 'sink'; known are 'translate', 'turn',"),
         ("{kind: land}", "{kin: land}", "skills.ld.effect: write {kind: ...} and its other keys"),

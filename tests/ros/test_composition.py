@@ -233,6 +233,40 @@ def test_a_planner_that_cannot_run_stops_the_fleet(tend):
         tended.ends("planner")
 
 
+@pytest.mark.parametrize(
+    ("parameter", "code", "part"),
+    [
+        ("startup_check_s:=-1.0", ErrorCode.INVALID_CONFIG, "startup_check_s"),  # of the node
+        ("engine.model:=nix", ErrorCode.MODEL_NOT_FOUND, "'nix' is neither a directory nor"),  # of what it loads
+    ],
+)
+def test_why_a_planner_cannot_run_comes_through(tend, parameter, code, part):
+    planner = [sys.executable, "-m", "llm_planner.ros.planner_node", "--ros-args", "-p", parameter]
+    fleet = tend({"planner": planner}).fleet
+    fleet.wait()
+    with pytest.raises(PlannerError, match=f"planner ended with status 1: .*{part}") as ended:
+        fleet.tend(0.0)
+    assert ended.value.code is code
+
+
+def test_what_a_process_said_before_is_not_why_it_ends_now(tend, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    says_once = """if True:
+        import os
+        if not os.path.exists("said"):
+            open("said", "w").close()
+            open(os.environ["LLM_PLANNER_LAST_WORDS"], "w").write('[505, "before"]')
+            raise SystemExit(2)
+        raise SystemExit(0)
+    """
+    tended = tend({"planner": [sys.executable, "-c", says_once]})
+    tended.ends("planner")
+    assert tended.fleet.last_words("planner").message == "before"
+    tended.wait(RESTART_DELAY_S)
+    with pytest.raises(PlannerError, match=r"planner ended with status 0 \[ENGINE_FAILED 500\]"):
+        tended.ends("planner")
+
+
 def test_what_ends_in_order_or_may_not_start_again_stays_away(tend):
     tended = tend({"drone_1": exits(0), "drone_2": exits(1), "drone_3": exits(3)}, {"drone_1": SLEEP, "drone_2": SLEEP})
     lines = {line for name in ("drone_1", "drone_2", "drone_3") for line in tended.ends(name)}

@@ -166,3 +166,11 @@ def test_what_is_not_installed_is_said(message_type):
         definition(message_type)
     with pytest.raises(LookupError):
         message_class(message_type)
+
+
+def test_a_recording_of_nothing_is_an_error_and_leaves_no_file(tmp_path):
+    arguments = ["record", str(path := tmp_path / "run.mcap"), "--planner", "/nobody", "--duration", "0.2"]
+    error = CliRunner().invoke(app, arguments).exception
+    assert isinstance(error, PlannerError)
+    assert (error.code, path.exists()) == (ErrorCode.SERVER_UNREACHABLE, False)
+    assert "/nobody" in error.message

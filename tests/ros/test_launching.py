@@ -108,6 +108,7 @@ def test_a_scenario_for_robots_that_are_not_started_is_warned_of_once(arms, capl
         ({"name": "", "namespace": "site_b"}, ErrorCode.INVALID_CONFIG, "name is ''"),
         ({"namespace": "a//b"}, ErrorCode.INVALID_CONFIG, "'/a//b/planner'"),
         ({"namespace": "bad name"}, ErrorCode.INVALID_CONFIG, "bad name"),
+        ({"backend": "openai", "base_url": "localhost:8000"}, ErrorCode.INVALID_CONFIG, "give an address like http"),
     ],
 )
 def test_a_wrong_argument_starts_nothing(given, code, part):

@@ -138,7 +138,8 @@ def test_a_name_that_ros_refuses_ends_the_process_in_one_line(rule):
     ("error", "what"), [(ValueError("bad name\nat 3"), "bad name"), (RuntimeError(), "RuntimeError")]
 )
 def test_why_a_node_cannot_start_is_one_line(error, what):
-    assert process._reason(error) == f"the node cannot start: {what}; check its name, its namespace and its parameters"
+    refusal = process._refusal(error)
+    assert refusal.message == f"the node cannot start: {what}; check its name, its namespace and its parameters"
 
 
 def test_a_robot_whose_planner_no_node_can_be_ends_in_one_line():

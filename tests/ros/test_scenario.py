@@ -38,9 +38,11 @@ def test_the_example_is_in_order_and_its_worlds_can_be_entered():
         ("drone_1: [{instruction: go, overrun: HALF}]", "HALF"),
         ("drone_1: [{instruction: go, budget_scope: ALL}]", "ALL"),
         ("drone_1: [{instruction: go, when: 3}]", "when"),
+        ("drone_1: [{instruktion: go}]", r"drone_1\.0\.instruktion: there is no such key; did you mean instruction\?"),
+        ("drone_1: 3", "drone_1: "),
         ("drone_1: [{at_s: .nan, instruction: go}]", "at_s"),
         ("drone_1: {", "YAML"),
-        ("[1, 2]", "object"),
+        ("[1, 2]", "list instead of a mapping"),
     ],
 )
 def test_a_broken_scenario_names_its_fault(tmp_path, text, part):

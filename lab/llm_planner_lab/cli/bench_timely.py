@@ -63,6 +63,15 @@ def timely(
     itself. With `--backend vllm`, the policies vllm_fcfs and vllm_priority are vLLM's own: the same vLLM schedules by
     itself, with --max-num-seqs slots.
     """
+    composed = {
+        "--seeds": seeds,
+        "--duration": duration,
+        "--load": load != 1.0,
+        "--sweep load": sweep.startswith("load"),
+    }
+    if Path(workload).is_file() and (given := [option for option, value in composed.items() if value]):
+        problem = f"{workload} is a trace, which is replayed as it is; leave out {' and '.join(given)}"
+        raise PlannerError(ErrorCode.INVALID_CONFIG, problem)
     is_live = engine == "live"
     planner = planner_config(model, config, threads, backend) if is_live else PlannerConfig()
     usual = (VLLM_POLICIES if planner.backend == "vllm" else LIVE_POLICIES) if is_live else ""

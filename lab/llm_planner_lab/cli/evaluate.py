@@ -10,10 +10,19 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 from rich.table import Table
 
-from llm_planner.cli.options import BackendOption, BaseUrlOption, ConfigOption, JsonOption, ModelOption, SeedOption
+from llm_planner.cli.options import (
+    BackendOption,
+    BaseUrlOption,
+    ConfigOption,
+    JsonOption,
+    ModelOption,
+    ModelsOption,
+    SeedOption,
+)
 from llm_planner.cli.output import console, print_json
 from llm_planner.configuration import load_config
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.robots.model import RobotKind
 
 if TYPE_CHECKING:
     from llm_planner.core.config import PlannerConfig
@@ -23,6 +32,8 @@ if TYPE_CHECKING:
     from llm_planner_lab.training.understanding import Answer
 
 T = TypeVar("T")
+ARM = "indy7"
+"""Of arms, the one on whose table the tasks lay things."""
 
 
 def evaluate(
@@ -40,6 +51,7 @@ def evaluate(
     backend: BackendOption = None,
     base_url: BaseUrlOption = None,
     config: ConfigOption = None,
+    models: ModelsOption = None,
     limit: Annotated[int, typer.Option(min=0, help="Take at most this many instructions, evenly; 0 for all.")] = 0,
     seed: SeedOption = 0,
     output: Annotated[Path | None, typer.Option("--out", help="Write every instruction with its plan here.")] = None,
@@ -55,6 +67,8 @@ def evaluate(
 
     Example: llm-planner evaluate my_site.txt --backend openai --base-url http://localhost:8000/v1 --model ./checkpoint
 
+    Example: llm-planner evaluate my_site.txt --models my_robots --model /path/to/model
+
     Example: llm-planner evaluate --attacks
 
     Example: llm-planner evaluate --physical-safety
@@ -63,6 +77,7 @@ def evaluate(
         "backend": backend,
         "openai.base_url": base_url,
         "engine.model": model,
+        "robot_models": tuple(map(str, models)) if models else None,
         "min_confidence": None if do_attack or do_harm else 0.0,
         "scheduler.policy": "fcfs",
     }
@@ -84,6 +99,9 @@ def _show_understanding(
     frames = _frames(files, limit)
     library = build_library(settings)
     robots = {name: library.get(name) for name in dict.fromkeys(frame.robot for frame in frames)}
+    if arms := [name for name, robot in robots.items() if robot.kind is RobotKind.ARM and name != ARM]:
+        message = f"{', '.join(arms)}: of arms, only {ARM} is judged, within whose reach the things are laid"
+        raise PlannerError(ErrorCode.INVALID_ROBOT_MODEL, message)
     if problem := mistake(robots, frames):
         raise PlannerError(ErrorCode.INVALID_FILE, problem)
     status = console.status(f"{len(frames)} instructions") if console.is_terminal and not as_json else nullcontext()

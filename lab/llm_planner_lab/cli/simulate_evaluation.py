@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from llm_planner.cli.output import console
+from llm_planner.cli.output import console, print_json
 from llm_planner_lab.cli.live import live_lab
 from llm_planner_lab.cli.shared import numbers
 from llm_planner_lab.cli.simulate_admission import LENGTHS
@@ -16,7 +16,9 @@ PAGE = Path("docs/benchmarks/admission.md")
 
 
 def evaluate_admission(
-    json: Annotated[Path | None, typer.Option("--json", help="Write the result here.")] = None,
+    json: Annotated[
+        Path | None, typer.Option("--json", help="Write the result here; printed if neither this nor a page is.")
+    ] = None,
     page: Annotated[
         Path | None, typer.Option(help=f"Page to write, figures next to it; by default {PAGE}, none if --quick.")
     ] = None,
@@ -41,5 +43,7 @@ def evaluate_admission(
     with live_lab() as lab:
         document = run_evaluation(evaluation, read_jobs(LENGTHS), lab.on_progress)
     figures = [] if page is None else draw_admission(document["sweep"], page.parent / "figures")
+    if json is None and page is None:
+        print_json(document)
     for path in (*write_report("admission", document, json, page), *figures):
         console.print(f"wrote {path}")

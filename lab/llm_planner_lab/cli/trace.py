@@ -100,7 +100,7 @@ def _new_file(path: Path) -> IO[str]:
         return path.open("x", encoding="utf-8")
     except OSError as error:
         raise PlannerError(
-            ErrorCode.INVALID_CONFIG, f"{path} cannot be written ({error.strerror}); choose another name"
+            ErrorCode.INVALID_FILE, f"{path} cannot be written ({error.strerror}); choose another name"
         ) from error
 
 

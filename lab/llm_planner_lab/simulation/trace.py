@@ -16,11 +16,12 @@ from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
 from llm_planner.core.time_utility import TimeUtility
+from llm_planner.documents import DocumentError, validated
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.record import Record, require
 from llm_planner.serving.event_log import FORMAT, VERSION
@@ -139,17 +140,18 @@ def read_trace(path: Path, robots: RobotLibrary) -> Trace:
     """Returns the trace of a file.
 
     Raises:
-        PlannerError: INVALID_CONFIG with file and line, if it is truncated, unsorted, of an unknown version, names an
+        PlannerError: INVALID_FILE with file and line, if it is truncated, unsorted, of an unknown version, names an
             unknown robot model, or holds anything else that a trace may not hold.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise _invalid(f"{path} cannot be read: {error}") from error
+        reason = getattr(error, "strerror", None) or error
+        raise _invalid(f"{path} cannot be read: {reason}") from error
     try:
         return parse_lines(lines, robots)
     except PlannerError as error:
-        raise _invalid(f"{path}: {error.message}") from error
+        raise _invalid(f"{path}, {error.message.removeprefix('trace: ')}") from error
 
 
 def parse_lines(lines: Iterable[str], robots: RobotLibrary) -> Trace:
@@ -235,11 +237,10 @@ def _request(row: dict[str, Any], number: int | None, robots: RobotLibrary) -> T
     """Returns the request of a line, or of a recorded goal, which has no line of its own."""
     where = f"line {number}" if number else f"request {row.get('request_id')!r}"
     try:
-        request = _ADAPTER.validate_json(json.dumps(row))
+        request = validated(_ADAPTER, row)
         robots.get(request.robot_model)
-    except ValidationError as error:
-        problems = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise _invalid(f"{where}: {'; '.join(problems)}") from error
+    except DocumentError as error:
+        raise _invalid(f"{where} {error}") from error
     except PlannerError as error:
         raise _invalid(f"{where}: {error.message}") from error
     return request
@@ -256,4 +257,4 @@ def _check_order(requests: list[TraceRequest]) -> None:
 
 
 def _invalid(problem: str) -> PlannerError:
-    return PlannerError(ErrorCode.INVALID_CONFIG, f"trace: {problem}")
+    return PlannerError(ErrorCode.INVALID_FILE, f"trace: {problem}")

@@ -56,14 +56,13 @@ def read_frames(path: Path) -> Iterator[Frame]:
         line = raw.strip()
         if not line or line.startswith("#"):
             continue
-        if line.startswith("[") and line.strip("[]") in ROBOTS:
-            robot = line.strip("[]")
+        if header := re.fullmatch(r"\[(\w+)\]", line):
+            robot = header[1]
             continue
         parts = [part.strip() for part in line.split("|", 2)]
         if len(parts) != 3 or not robot:
-            raise ValueError(
-                f"{path.name}:{number}: expected 'sentence | scene | plan' below [tello] or [indy7]: {line}"
-            )
+            problem = "expected 'sentence | scene | plan' below a robot model in brackets, such as [tello]"
+            raise ValueError(f"{path.name}:{number}: {problem}: {line}")
         sentence, scene, plan = parts
         if not plan.endswith((";", "}")):  # two plans are joined by writing one behind the other
             raise ValueError(f"{path.name}:{number}: the plan does not end with ';': {line}")

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from llm_planner.cli.main import app
 from llm_planner.core.errors import ErrorCode
+from llm_planner.core.resources import share_dir
 from tests.backends.openai.builders import MODEL_DIR
 from tests.backends.openai.conftest import server, server_process  # noqa: F401 (fixtures)
 
@@ -88,6 +89,39 @@ def test_the_tables_show_risk_and_coverage(evaluate, server):  # noqa: F811
     assert "min_confidence has no effect" in " ".join(shown.split())
     asked = server.stats["requests"][-1]
     assert len(asked["prompt"]) > 1000, "rules, skills and examples in full"
+
+
+@pytest.fixture
+def own_models(tmp_path):
+    """A folder with a drone and an arm under names of their own."""
+    (folder := tmp_path / "my_robots").mkdir()
+    for theirs, own in (("tello", "my_drone"), ("indy7", "my_arm")):
+        text = (share_dir() / "robot_models" / f"{theirs}.yaml").read_text(encoding="utf-8")
+        (folder / f"{own}.yaml").write_text(text.replace(f"name: {theirs}", f"name: {own}", 1), encoding="utf-8")
+    return folder
+
+
+def test_a_robot_of_ones_own_is_judged(server, chat_model, tmp_path, own_models):  # noqa: F811
+    server.order(answers=ANSWERS)
+    sentences = tmp_path / "my_site.txt"
+    sentences.write_text("[my_drone]\nFly two metres forward | | mf(200);\nturn around | | tc(180);\n")
+    options = ["--backend", "openai", "--base-url", server.base_url, "--model", str(chat_model)]
+    arguments = ["evaluate", str(sentences), *options, "--models", str(own_models), "--json"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, (result.output, result.exception)
+    grades = json.loads(result.stdout)["grades"]["all"]
+    assert (grades["n"], grades["right"], grades["wrong"]) == (2, 0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("robot", "code"),
+    [("my_arm", ErrorCode.INVALID_ROBOT_MODEL), ("your_drone", ErrorCode.UNKNOWN_ROBOT_MODEL)],
+)
+def test_a_robot_that_cannot_be_judged_is_refused_before_a_model_is_asked(tmp_path, own_models, robot, code):
+    sentences = tmp_path / "my_site.txt"
+    sentences.write_text(f"[{robot}]\ndo it | | say('no');\n")
+    error = CliRunner().invoke(app, ["evaluate", str(sentences), "--models", str(own_models)]).exception
+    assert (error.code, robot in error.message) == (code, True)
 
 
 ATTACKS = """

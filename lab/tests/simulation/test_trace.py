@@ -46,7 +46,7 @@ def test_a_truncated_file_is_refused(data):
     keep = data.draw(st.integers(0, len(lines) - 1))
     with pytest.raises(PlannerError, match=r"truncated|not a trace") as caught:
         parse_lines(lines[:keep], ROBOTS)
-    assert caught.value.code is ErrorCode.INVALID_CONFIG
+    assert caught.value.code is ErrorCode.INVALID_FILE
 
 
 def test_a_line_cut_in_the_middle_is_refused():

@@ -5,10 +5,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, field_validator, model_validator
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.documents import DocumentError, read_json, read_yaml
+from llm_planner.documents import DocumentError, read_json, read_yaml, validated
 
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9.:_-]{0,251}[A-Za-z0-9])?"
 Port = Annotated[int, Field(ge=1, le=65535)]
@@ -110,15 +110,13 @@ def load_cluster(path: Path) -> Cluster:
     """Returns what a cluster file says; the model's own limits are checked if the checkpoint is on this machine.
 
     Raises:
-        PlannerError: INVALID_CONFIG, naming every field that is unknown, missing, or does not fit.
+        PlannerError: INVALID_FILE, naming every field that is unknown, missing, or wrong; INVALID_CONFIG for a model
+            that does not fit.
     """
     try:
-        cluster = Cluster.model_validate(read_yaml(path))
+        cluster = validated(TypeAdapter(Cluster), read_yaml(path))
     except DocumentError as error:
         raise PlannerError(ErrorCode.INVALID_FILE, f"{path} {error}") from error
-    except ValidationError as error:
-        problems = "; ".join(": ".join(filter(None, (".".join(map(str, e["loc"])), e["msg"]))) for e in error.errors())
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path}: {problems}") from error
     _check_model(cluster, path)
     return cluster
 

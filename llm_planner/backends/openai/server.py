@@ -12,7 +12,7 @@ from typing import Any
 import httpx2
 
 from llm_planner.backends.openai.errors import ServerError
-from llm_planner.backends.support import require_no_secrets
+from llm_planner.backends.support import require_address
 from llm_planner.core.config import OpenAIConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.documents import DocumentError, parse_json
@@ -72,8 +72,8 @@ class ModelServer:
     """
 
     def __init__(self, config: OpenAIConfig, api_key: str | None) -> None:
-        require_no_secrets(config)
-        self._url = _checked_url(config.base_url)
+        require_address(config)
+        self._url = config.base_url.rstrip("/")
         self._root = self._url.removesuffix("/v1")
         self._key_variable = config.api_key_variable
         self._most_silent_s = MOST_STALLS * config.stall_timeout_s
@@ -294,18 +294,6 @@ def _line(text: object) -> str:
     """Returns a text from outside on one line, not too long, and without what would control a terminal."""
     words = "".join(character if character.isprintable() else " " for character in str(text)[:2_000])
     return " ".join(words.split())[:300]
-
-
-def _checked_url(base_url: str) -> str:
-    try:
-        url = httpx2.URL(base_url)
-    except httpx2.InvalidURL as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"openai.base_url is no address: {error}") from error
-    if url.scheme not in {"http", "https"} or not url.host:
-        raise PlannerError(
-            ErrorCode.INVALID_CONFIG, f"openai.base_url is {base_url!r}; give an address like http://127.0.0.1:8000/v1"
-        )
-    return str(url).rstrip("/")
 
 
 def _checked_key(api_key: str, config: OpenAIConfig) -> str:

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
-from llm_planner.documents import DocumentError, json_of, read_yaml
+from llm_planner.documents import DocumentError, read_yaml, validated
 from llm_planner.prediction.throughput.table import Combination
 from llm_planner.robots.record import Record, require
 
@@ -148,15 +148,15 @@ def load_catalogue(path: Path | None = None) -> Catalogue:
     """
     path = path or share_dir() / "profiles" / "throughput" / "catalogue.yaml"
     try:
-        return catalogue_of(read_yaml(path))
+        document = read_yaml(path)
     except DocumentError as error:
         raise PlannerError(ErrorCode.INVALID_FILE, f"catalogue {path} {error}") from error
+    return catalogue_of(document)
 
 
 def catalogue_of(document: Any) -> Catalogue:
     """Returns the catalogue of a document; raises as ``load_catalogue``."""
     try:
-        return _ADAPTER.validate_json(json_of(document))
-    except ValidationError as error:
-        problems = (f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise PlannerError(ErrorCode.INVALID_FILE, f"catalogue: {'; '.join(problems)}") from error
+        return validated(_ADAPTER, document)
+    except DocumentError as error:
+        raise PlannerError(ErrorCode.INVALID_FILE, f"the catalogue {error}") from error

@@ -13,11 +13,10 @@ from llm_planner.sim.gazebo.elements import Element, child, children, numbers, t
 from llm_planner.sim.gazebo.gripper import graspable
 from llm_planner.sim.gazebo.inertia import inertia_of
 from llm_planner.sim.gazebo.sdf import PLACES_HZ, SDF_VERSION, add_link, add_odometry, add_robot, add_shapes
-from llm_planner.sim.physics.fleet import home_of
 from llm_planner.sim.physics.frame import Home
 from llm_planner.sim.physics.scene import BENCH_M
 from llm_planner.sim.physics.things import Thing, Walk
-from llm_planner.sim.physics.world_file import WorldFile
+from llm_planner.sim.physics.world_file import WorldFile, home_of
 
 STEP_S = 0.002
 PLACE_M = 1e-3  # height of an area: it is only seen

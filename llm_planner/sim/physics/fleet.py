@@ -3,14 +3,9 @@
 
 from collections.abc import Mapping
 
-from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.model import RobotKind, RobotModel
-from llm_planner.sim.physics.frame import Home
 from llm_planner.sim.physics.world import PhysicsWorld
-from llm_planner.sim.physics.world_file import WorldFile
-
-APART_M = 24.0  # more than two geofences' halves: on stages of their own, robots never meet
-TABLE_M = 0.75
+from llm_planner.sim.physics.world_file import WorldFile, home_of
 
 
 def build_fleet(
@@ -36,21 +31,3 @@ def build_fleet(
     if world_file is not None:
         world.change(put=world_file.things)
     return world
-
-
-def home_of(world_file: WorldFile | None, *, is_arm: bool, number: int) -> Home:
-    """Returns where the drone, or arm, of a number begins.
-
-    Raises:
-        PlannerError: INVALID_CONFIG if the world has no place for it.
-    """
-    if world_file is None:
-        return Home(x_m=APART_M * number, y_m=APART_M if is_arm else 0.0, z_m=TABLE_M if is_arm else 0.0)
-    places = world_file.arms if is_arm else world_file.drones
-    if number >= len(places):
-        raise PlannerError(
-            ErrorCode.INVALID_CONFIG,
-            f"world {world_file.name} has places for {len(world_file.drones)} drones and {len(world_file.arms)} arms; "
-            "ask for fewer robots or another world",
-        )
-    return places[number].home

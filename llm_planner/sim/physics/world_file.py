@@ -6,16 +6,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
-from llm_planner.documents import DocumentError, json_of, read_yaml
+from llm_planner.documents import DocumentError, read_yaml, validated
 from llm_planner.robots.record import Record, require
 from llm_planner.robots.shape import Point, Shape
 from llm_planner.robots.world import ObjectRole, WorldObject
 from llm_planner.sim.physics.frame import Home
 from llm_planner.sim.physics.things import Thing, Walk
+
+APART_M = 24.0  # more than two geofences' halves: on stages of their own, robots never meet
+TABLE_M = 0.75
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,19 +145,35 @@ def load_world_file(name: str) -> WorldFile:
     """Returns a world by the name of a bundled one, or by the path of its YAML file.
 
     Raises:
-        PlannerError: INVALID_CONFIG, with the file and the path of every key that is unknown, missing or wrong.
+        PlannerError: INVALID_CONFIG for a name of none; INVALID_FILE, with the file and the path of every key that is
+            unknown, missing or wrong.
     """
     path = share_dir() / "worlds" / f"{name}.yaml" if name in world_names() else Path(name).expanduser()
-    if not path.is_file():
+    if not (path.is_file() or path.suffix):
         known = ", ".join(world_names())
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"no world {name!r}; known are {known}, or give a YAML file")
     try:
-        return _ADAPTER.validate_json(json_of(read_yaml(path)))
-    except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
-        raise PlannerError(ErrorCode.INVALID_FILE, f"{path}: {problems}") from error
+        return validated(_ADAPTER, read_yaml(path))
     except DocumentError as error:
-        raise PlannerError(ErrorCode.INVALID_FILE, f"{path}: {error}") from error
+        raise PlannerError(ErrorCode.INVALID_FILE, f"{path} {error}") from error
+
+
+def home_of(world_file: WorldFile | None, *, is_arm: bool, number: int) -> Home:
+    """Returns where the drone, or arm, of a number begins.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if the world has no place for it.
+    """
+    if world_file is None:
+        return Home(x_m=APART_M * number, y_m=APART_M if is_arm else 0.0, z_m=TABLE_M if is_arm else 0.0)
+    places = world_file.arms if is_arm else world_file.drones
+    if number >= len(places):
+        raise PlannerError(
+            ErrorCode.INVALID_CONFIG,
+            f"world {world_file.name} has places for {len(world_file.drones)} drones and {len(world_file.arms)} arms; "
+            "ask for fewer robots or another world",
+        )
+    return places[number].home
 
 
 def _extent(parts: tuple[Shape, ...], yaw_deg: float) -> Point:

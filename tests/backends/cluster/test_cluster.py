@@ -26,7 +26,7 @@ def write(tmp_path, **changes) -> Path:
     return path
 
 
-def refusal(path, code=ErrorCode.INVALID_CONFIG) -> str:
+def refusal(path, code=ErrorCode.INVALID_FILE) -> str:
     with pytest.raises(PlannerError) as caught:
         load_cluster(path)
     assert caught.value.code is code

@@ -78,7 +78,10 @@ def broken(tmp_path, change):
         (lambda d: d["bodies"].append(dict(d["bodies"][0], name="bin")), "given twice: bin"),
         (lambda d: d["bodies"][3].update(size_m=[0.05, 0.05, float("nan")]), "bodies.3.size_m"),
         (lambda d: d["bodies"][3].update(size_m=[0.05, -0.05, 0.05]), "sizes must be > 0"),
-        (lambda d: d["bodies"][3].update(sise_m=[1, 1, 1]), "bodies.3.sise_m"),
+        (
+            lambda d: d["bodies"][3].update(sise_m=[1, 1, 1]),
+            "bodies.3.sise_m: there is no such key; did you mean size_m?",
+        ),
         (lambda d: d["walkers"][0].update(corners_m=[[0, 0, 0]]), "needs two points"),
         (lambda d: d["arms"].insert(0, {"x_m": 1.6, "y_m": -4.0, "z_m": 0.75}), "overlap"),
         (lambda d: d.pop("name"), "name"),
@@ -95,5 +98,8 @@ def test_an_unknown_world_names_the_known_ones(tmp_path):
     with pytest.raises(PlannerError, match="known are house, table"):
         load_world_file("palace")
     (tmp_path / "x.yaml").write_text("[1, 2")
-    with pytest.raises(PlannerError, match=r"x\.yaml"):
+    with pytest.raises(PlannerError, match=r"x\.yaml cannot be read as YAML: line 1, column 6: ") as broken:
         load_world_file(str(tmp_path / "x.yaml"))
+    with pytest.raises(PlannerError, match=r"y\.yaml cannot be read: No such file") as missing:
+        load_world_file(str(tmp_path / "y.yaml"))
+    assert broken.value.code is missing.value.code is ErrorCode.INVALID_FILE

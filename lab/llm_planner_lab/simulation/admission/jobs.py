@@ -40,13 +40,13 @@ def read_jobs(path: Path) -> list[TrueJob]:
     """Returns the jobs of a CSV file with one of ``COLUMNS``.
 
     Raises:
-        PlannerError: INVALID_CONFIG, naming the columns that are missing, or the line that holds no lengths.
+        PlannerError: INVALID_FILE, naming the columns that are missing, or the line that holds no lengths.
     """
     try:
         with path.open(newline="", encoding="utf-8") as file:
             return _parse(csv.DictReader(file), path)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} cannot be read as CSV: {error}") from error
+        raise PlannerError(ErrorCode.INVALID_FILE, f"{path} cannot be read as CSV: {error}") from error
 
 
 def _parse(reader: "csv.DictReader[str]", path: Path) -> list[TrueJob]:
@@ -54,14 +54,14 @@ def _parse(reader: "csv.DictReader[str]", path: Path) -> list[TrueJob]:
     names = next((pair for pair in COLUMNS if set(pair) <= set(header)), None)
     if names is None:
         known = " or ".join(", ".join(pair) for pair in COLUMNS)
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} has the columns {', '.join(header)}; it takes {known}")
+        raise PlannerError(ErrorCode.INVALID_FILE, f"{path} has the columns {', '.join(header)}; it takes {known}")
     jobs = []
     for row in reader:
         where = f"{path}, line {reader.line_num}"
         prompt = _whole(row[names[0]], names[0], 0, where)
         jobs.append(TrueJob(prompt_tokens=prompt, output_tokens=_whole(row[names[1]], names[1], 1, where)))
     if not jobs:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"{path} holds no jobs")
+        raise PlannerError(ErrorCode.INVALID_FILE, f"{path} holds no jobs")
     return jobs
 
 
@@ -72,7 +72,7 @@ def _whole(text: str | None, column: str, least: int, where: str) -> int:
         number = math.nan
     if not (math.isfinite(number) and least <= number <= MAX_TOKENS and number == int(number)):
         problem = f"{where}: {column} is {text!r}; it takes a whole number of at least {least} and at most {MAX_TOKENS}"
-        raise PlannerError(ErrorCode.INVALID_CONFIG, problem)
+        raise PlannerError(ErrorCode.INVALID_FILE, problem)
     return int(number)
 
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pipeline_times import PipelineTimes
-from llm_planner.documents import DocumentError, json_of, read_yaml
+from llm_planner.documents import DocumentError, read_yaml, validated
 from llm_planner.robots.record import Record, require
 
 PIPELINES = Path(__file__).resolve().parents[3] / "profiles" / "pipelines"
@@ -164,28 +164,22 @@ def load_pipeline(path: Path) -> PipelineProfile:
     """Returns the pipeline profile of a YAML file.
 
     Raises:
-        PlannerError: INVALID_CONFIG, with the file and the path of everything that is missing, wrong or unknown.
+        PlannerError: INVALID_FILE, with the file and the path of everything that is missing, wrong or unknown.
     """
     try:
-        return _ADAPTER.validate_json(json_of(read_yaml(path)))
-    except ValidationError as error:
-        problems = (
-            f"{'.'.join(map(str, e['loc'])) or 'profile'}: {e['msg'].removeprefix('Value error, ')}"
-            for e in error.errors()
-        )
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"pipeline profile {path}: {'; '.join(problems)}") from error
+        return validated(_ADAPTER, read_yaml(path))
     except DocumentError as error:
-        raise PlannerError(ErrorCode.INVALID_CONFIG, f"pipeline profile {path} {error}") from error
+        raise PlannerError(ErrorCode.INVALID_FILE, f"pipeline profile {path} {error}") from error
 
 
 def find_pipeline(name: str) -> PipelineProfile:
     """Returns a shipped pipeline profile by name, or the one of a file by its path.
 
     Raises:
-        PlannerError: INVALID_CONFIG, naming the shipped ones.
+        PlannerError: INVALID_CONFIG for a name of none, naming the shipped ones; as ``load_pipeline``.
     """
     shipped = {path.stem: path for path in sorted(PIPELINES.glob("*.yaml"))}
     path = shipped.get(name, Path(name))
-    if not path.is_file():
+    if not (path.is_file() or path.suffix):
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"no pipeline profile {name!r}; known are {', '.join(shipped)}")
     return load_pipeline(path)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The experiments, the theorems and the page of admission."""
 
+import json
 import random
 
 import pytest
+from typer.testing import CliRunner
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner_lab.bench.admission.evaluation import Evaluation, quick, run_evaluation
@@ -11,6 +13,7 @@ from llm_planner_lab.bench.admission.experiment import OURS, AdmissionExperiment
 from llm_planner_lab.bench.admission.figures import draw_admission
 from llm_planner_lab.bench.admission.lengths import chat_like_jobs
 from llm_planner_lab.bench.admission.theorems import a_l_bound, checked, claims, lemma_2, linear_ratio
+from llm_planner_lab.cli.bench import app as bench_app
 from llm_planner_lab.reports import write_report
 from llm_planner_lab.simulation.admission.jobs import TrueJob
 
@@ -148,3 +151,8 @@ def test_a_quick_evaluation_becomes_a_page_with_figures(tmp_path):
     assert {path.name for path in draw_admission(document["sweep"], tmp_path)} == {
         f"admission_fig{number}.png" for number in (5, 6, 7)
     }
+
+
+def test_a_result_that_is_written_nowhere_is_printed(monkeypatch):
+    monkeypatch.setattr("llm_planner_lab.bench.admission.evaluation.run_evaluation", lambda *_: {"sweep": [1]})
+    assert json.loads(CliRunner().invoke(bench_app, ["admission", "--quick"]).stdout) == {"sweep": [1]}

@@ -84,6 +84,16 @@ def test_nonsense_is_refused(arguments):
     assert isinstance(result.exception, PlannerError)
 
 
+@pytest.mark.parametrize(
+    "option", [["--duration", "9"], ["--seeds", "2"], ["--load", "2"], ["--sweep", "load=1,2"]], ids=str
+)
+def test_what_only_a_composed_trace_takes_is_refused_with_a_file(tmp_path, option):
+    (path := tmp_path / "trace.jsonl").touch()
+    error = CliRunner().invoke(bench_app, ["timely", "--workload", str(path), *option]).exception
+    assert isinstance(error, PlannerError)
+    assert error.message.endswith(f"leave out {option[0]}" + (" load" if option[0] == "--sweep" else ""))
+
+
 def test_the_schedulers_of_vllm_need_vllm():
     with pytest.raises(PlannerError, match="--backend vllm"):
         TimelyBench(policies=("tardiness", "vllm_priority"))

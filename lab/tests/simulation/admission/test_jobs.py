@@ -39,7 +39,7 @@ def test_bad_tables_are_refused_with_the_line(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(PlannerError, match=message) as error:
         read_jobs(path)
-    assert error.value.code is ErrorCode.INVALID_CONFIG
+    assert error.value.code is ErrorCode.INVALID_FILE
 
 
 def test_a_missing_table_is_named(tmp_path):

@@ -53,7 +53,7 @@ def test_twice_the_bandwidth_takes_half_the_time_of_a_token_and_the_same_latency
 def test_a_broken_profile_is_refused_with_what_is_wrong(tmp_path, change, message):
     with pytest.raises(PlannerError, match=message) as error:
         load(tmp_path, document() | change)
-    assert error.value.code is ErrorCode.INVALID_CONFIG
+    assert error.value.code is ErrorCode.INVALID_FILE
 
 
 @pytest.mark.parametrize("text", ["", "[1, 2", "- 1", "\x00"])
