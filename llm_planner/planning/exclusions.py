@@ -355,13 +355,19 @@ class ExclusionCheck(PlanCheck):
         text = " ".join(self._marked)
         if is_moved and not _MAY_TAKE_BACK.search(text):  # "put the cup away and leave the cup where it is"
             never = frozenset().union(*map(self._forbidden_by, _NOT_AT_ALL))
-            if any(self._words[place : place + len(words)] == words for place in never):
+            if any(self._is_named_at(place, words) for place in never):
                 return True
         for said in named:
             places = [place for place in range(len(self._words)) if self._words[place : place + len(said)] == said]
             if said and places and all(self._is_out(place, said, starts, is_moved=is_moved) for place in places):
                 return True
         return False
+
+    def _is_named_at(self, place: int, words: Sequence[str]) -> bool:
+        """Returns whether these words of a name stand there, and no more of another name of the scene."""
+        entries = (name_words(entry.partition(" ")[0]) for entry in plain_scene(self.scene).split(", "))
+        said = (name for name in entries if self._words[place : place + len(name)] == name)
+        return self._words[place : place + len(words)] == words and max(map(len, said), default=0) <= len(words)
 
     def _short(self, name: str) -> Iterator[Sequence[str]]:
         """Yields the word that an instruction calls a thing of the scene by: the last one that no other thing has."""

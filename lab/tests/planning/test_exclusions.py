@@ -397,6 +397,12 @@ def test_what_is_left_in_a_case_or_at_a_time_may_be_moved(order):
     assert not ruled_out(order, "pick(cup);place(cup,box);", "indy7")
 
 
+def test_the_longest_name_is_what_is_left():
+    order, scene = "trash the swab but leave the swab box alone", "swab, swab_box"
+    assert not ruled_out(order, "pick(swab);place(swab,bin);", "indy7", scene=scene)
+    assert ruled_out(order, "pick(swab_box);place(swab_box,bin);", "indy7", scene=scene) == "swab box"
+
+
 @pytest.mark.parametrize("order", ["don't stop, keep going forward", "never stop", "go on without stopping"])
 def test_it_does_not_stop_where_that_is_forbidden(order):
     assert ruled_out(order, "h();") == "stopping"
