@@ -108,6 +108,21 @@ _FOREVER = re.compile(
     r"|infinitely|for (?:all )?eternity|without (?:end|ever stopping)"
     r"|until (?:the end of time|you (?:crash|die)))\b"
 )
+_ITS_OWN = (
+    r"(?:your|ur|the (?:drone|robot|arm|tello)s|(?:what|how)(?:s| is)(?: the)?|(?:tell me|check|report|say) the)"
+    r"(?: (?:own|current|remaining|exact|present|flight))*"
+)
+_ITS_STATE = (
+    r"batter(?:y|ies)|charge|altitude|height|speed|velocity|position|location|coordinates|signal|wifi|firmware"
+    r"|serial|heading|payload|flight time"
+)
+_ASKS_OF_ITSELF = re.compile(
+    rf"\b(?:{_ITS_OWN} (?:{_ITS_STATE})\b(?! (?:of|on|in|at|shown|pack|rack|charger)\b)(?! \w+ (?:of|on|in|shown)\b)"
+    rf"|how (?:high|fast|full|much (?:{_ITS_STATE}|power|juice))(?: \w+){{0,3}} you\b|where are you\b"
+    r"|are you (?:charged|low on|full|hot|running (?:low|out)))"
+)
+_STATE = re.compile(rf"\b(?:{_ITS_STATE}|you|your|power|juice|how (?:high|fast))\b")
+"""What a camera does not see: how the robot itself is."""
 _REMARK = re.compile(
     r"(?:(?:please|thanks|thank you|ok|okay|hey|no|yes|well|oh|sorry|really|you know|again|yet|already|today|right now"
     r"|(?:that|this|it) (?:is|was) (?:wrong|bad|not (?:right|good))|robot|drone|tello|arm|\d+)(?: |$))*"
@@ -169,6 +184,7 @@ class OrderCheck(PlanCheck):
         effects = [skill.effect for call in calls if (skill := self.model.skill(call.name)) is not None]
         self.problem = (
             self._unnamed(calls)
+            or self._unseen(calls)
             or self._without_order(effects)
             or self._impossible(effects)
             or self._miscounted(text)
@@ -192,6 +208,13 @@ class OrderCheck(PlanCheck):
                 if argument.type is ArgumentType.IDENTIFIER and value in _NOBODY:
                     return f"{value!r} is the name of no thing"
         return ""
+
+    def _unseen(self, calls: Iterable[SkillCall]) -> str:
+        """Returns why a question is none for a camera: it is about the robot itself; empty if it may be one."""
+        skills = ((self.model.skill(call.name), call) for call in calls)
+        asked = [str(call.arguments[0]) for skill, call in skills if skill and isinstance(skill.effect, Ask)]
+        is_of_itself = any(map(_STATE.search, asked)) and _ASKS_OF_ITSELF.search(self._said)
+        return "a camera does not see how the robot itself is; look at its dashboard" if is_of_itself else ""
 
     def _without_order(self, effects: Iterable[object]) -> str:
         """Returns why what a statement does is not ordered; empty if it is, or does nothing."""

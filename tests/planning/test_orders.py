@@ -230,6 +230,50 @@ def test_no_plan_goes_on_for_ever(said, plan, model):
     assert not problem("I'd love you forever if you go up a metre", "mu(100);")
 
 
-@pytest.mark.parametrize("words", ["i never said ", "i do not want the ", "go on ", "really ", "a a a a ed "])
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("what's your battery level?", "what is the battery level"),
+        ("how's your battery doing", "how is the battery"),
+        ("tell me the battery level", "what is the battery level"),
+        ("how much battery do you have left", "how much battery is left"),
+        ("how high are you?", "how high are you"),
+        ("what is the drone's speed", "what is the speed"),
+        ("report your current position", "what is the position"),
+        ("are you low on power", "is the power low"),
+    ],
+)
+def test_a_camera_is_not_asked_how_the_robot_itself_is(said, asked):
+    assert "a camera does not see" in problem(said, f"->p('{asked}');")
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("what's the battery level of the scooter", "what is the battery level of the scooter"),
+        ("how high is the shelf", "how high is the shelf"),
+        ("is the battery charger on", "is the battery_charger on"),
+        ("what's the height of the table", "what is the height of the table"),
+        ("how many people do you see", "how many people do you see"),
+        ("go to the lamp, your battery is full, and tell me if it is on", "is the lamp on"),
+    ],
+)
+def test_a_camera_may_be_asked_how_other_things_are(said, asked):
+    assert not problem(said, f"->p('{asked}');")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "what is the battery ",
+        "how high ",
+        "your own current ",
+        "i never said ",
+        "i do not want the ",
+        "go on ",
+        "really ",
+        "a a a a ed ",
+    ],
+)
 def test_hostile_denials_end(words):
     problem(words * (4000 // len(words)), "ld();")
