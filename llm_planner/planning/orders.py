@@ -108,8 +108,9 @@ _FOREVER = re.compile(
     r"|infinitely|for (?:all )?eternity|without (?:end|ever stopping)"
     r"|until (?:the end of time|you (?:crash|die)))\b"
 )
-_ITS_OWN = (
-    r"(?:your|ur|the (?:drone|robot|arm|tello)s|(?:what|how)(?:s| is)(?: the)?|(?:tell me|check|report|say) the)"
+_ITS_OWN = r"(?:your|ur|the (?:drone|robot|arm|tello)s)(?: (?:own|current|remaining|exact|present|flight))*"
+_THE = (
+    r"(?:(?:what|how)(?:s| is)(?: the)?|(?:tell me|check|report|say) the)"
     r"(?: (?:own|current|remaining|exact|present|flight))*"
 )
 _ITS_STATE = (
@@ -117,7 +118,8 @@ _ITS_STATE = (
     r"|serial|heading|payload|flight time"
 )
 _ASKS_OF_ITSELF = re.compile(
-    rf"\b(?:{_ITS_OWN} (?:{_ITS_STATE})\b(?! (?:of|on|in|at|shown|pack|rack|charger)\b)(?! \w+ (?:of|on|in|shown)\b)"
+    rf"\b(?:{_ITS_OWN} (?:{_ITS_STATE})\b(?! (?:pack|rack|charger)\b)"
+    rf"|{_THE} (?:{_ITS_STATE})\b(?! (?:of|on|in|at|shown|pack|rack|charger)\b)(?! \w+ (?:of|on|in|shown)\b)"
     rf"|how (?:high|fast|full|much (?:{_ITS_STATE}|power|juice))(?: \w+){{0,3}} you\b|where are you\b"
     r"|are you (?:charged|low on|full|hot|running (?:low|out)))"
 )

@@ -52,7 +52,11 @@ _COVERED = re.compile(r"\b(?:cover|top|cap|crown|fill|load|stuff)(?: \w+){0,2}? 
 _IT = r"(?:it|them|that|these|those|thi|this)"
 _IS_IT = re.compile(rf"(?<!\bdo )\b{_IT}{_WORD}{{0,3}} $")
 _ON_IT = re.compile(
-    rf"(?:@(\d+){_OF_THE_THING}{{0,3}} )?\b(?:(?:on|in) top(?! of)|{_ON} (?:{_IT}|there|each other)\b(?! \w* ?@))"
+    rf"(?:@(\d+){_OF_THE_THING}{{0,3}} )?(?<!next )(?<!close )(?<!closer )(?<!nearer )"
+    rf"\b(?:(?:on|in) top(?! of)|{_ON} (?:{_IT}|there|each other)\b(?! \w* ?@))"
+)
+_BESIDE_IT = re.compile(
+    rf"@(\d+){_OF_THE_THING}{{0,3}} (?:(?P<side>{_SIDE})|(?P<beside>{_BESIDE})) {_IT}(?= [,;]| and| then)"
 )
 _LIST = re.compile(r"@\d+(?:(?: ,)?(?: and| or)?(?: (?:the|an?|my|your|both))? @\d+){1,8}\b")
 _TAKEN_UP = re.compile(
@@ -79,6 +83,7 @@ _NO_NAMES = frozenset(
 _MARK = re.compile(r"([,;:.!?()\u2013\u2014]|\s-+\s)")
 _NUMBER = re.compile(r"@(\d+)")
 _NEAR = 64  # characters
+_FEW = 4  # things
 
 
 class _Said(NamedTuple):
@@ -167,7 +172,7 @@ class RelationCheck(PlanCheck):
         if other and not (other.relation == "side" and _STACKED.search(self._text)):
             return f"no skill brings a thing {other.words!r} another one, only on or into it, or up to it"
         if where in self.model.places:
-            return self._throws_away(where)
+            return self._throws_away(where) or self._is_side_of_another(what, where)
         is_turned = _TURNED_ROUND.search(self._text)
         if not is_turned and any(each.relation == "away" and each.what for each in ways):
             return f"the {_plain(what)} is to leave the {_plain(where)}"
@@ -181,6 +186,13 @@ class RelationCheck(PlanCheck):
         others = {name for names in self._mentions for name in names if name.partition("_")[0] in _BINS}
         other = next(iter(sorted(others - self._used)), "")
         return f"the instruction says {_plain(other)}, and nothing of the {where}" if other else ""
+
+    def _is_side_of_another(self, what: str, where: str) -> str:
+        """Returns why an area of the robot's own is not meant: a side of something else is; empty if it may be."""
+        sides = (each for each in self._said if each.relation == "side" and what in each.what)
+        others = (each.words for each in sides if each.where.isdisjoint(self.model.places))
+        side = next((words for words in others if {"left", "right"} & {*words.split()} & {*where.split("_")}), "")
+        return f"no skill brings a thing {side!r} another one, only on or into it, or up to it" if side else ""
 
     def _stays(self, name: str) -> str:
         """Returns why a thing is not to be moved: the instruction only says what goes there; empty if it may be."""
@@ -225,6 +237,10 @@ class RelationCheck(PlanCheck):
         for match in _ON_IT.finditer(text):
             at = int(match[1] or 0)
             yield _Said(self._listed(lists, at, 0) if match[1] else frozenset(), "on", self._only_one(at))
+        for match in _BESIDE_IT.finditer(text):
+            relation, at = ("side" if match["side"] else "beside"), int(match[1])
+            if earlier := frozenset().union(*self._mentions[max(0, at - _FEW) : at]):
+                yield _Said(self._mentions[at], relation, earlier, words=match[relation])
 
     def _only_one(self, at: int) -> frozenset[str]:
         """Returns what "it" is if only one thing is mentioned before the mention ``at``; none else."""

@@ -234,6 +234,7 @@ def test_no_plan_goes_on_for_ever(said, plan, model):
     ("said", "asked"),
     [
         ("what's your battery level?", "what is the battery level"),
+        ("what's your battery at?", "what is the battery at"),
         ("how's your battery doing", "how is the battery"),
         ("tell me the battery level", "what is the battery level"),
         ("how much battery do you have left", "how much battery is left"),

@@ -105,6 +105,19 @@ def test_what_is_said_in_some_other_way_is_not_judged(instruction, plan):
     assert not verdicts(instruction, DISHES, plan)[1]
 
 
+@pytest.mark.parametrize("said", ["to the left of the plate", "on the left of the lamp"])
+def test_the_left_of_a_thing_is_not_the_left_area(said):
+    assert "left of" in verdicts(f"put the cup {said}", DISHES, "pick(cup);place(cup,left_area);")[1]
+    assert not verdicts("put the cup on the left", DISHES, "pick(cup);place(cup,left_area);")[1]
+
+
+def test_what_goes_next_to_it_goes_on_nothing_that_was_mentioned():
+    instruction, begins = "put the cup on the plate and the fork next to it", "pick(cup);place(cup,plate);pick(fork);"
+    assert "next to" in verdicts(instruction, DISHES, f"{begins}place(fork,plate);")[1]
+    assert "next to" in verdicts(instruction, DISHES, f"{begins}place(fork,cup);")[1]
+    assert not verdicts(instruction, DISHES, f"{begins}place(fork,table);")[1]
+
+
 def test_what_is_a_place_only_is_not_moved():
     instruction, scene = "both the pen and the pencil go in the pencil case", "pen, pencil, pencil_case"
     assert not verdicts(instruction, scene, "pick(pen);place(pen,pencil_case);pick(pencil);")[1]
