@@ -38,8 +38,8 @@ _PARTS = (
 _WORD = rf"(?: (?!(?:{_PARTS}|that)\b)\w+)"
 """A word that begins neither another relation nor another part of the sentence: "blue", "carefully", "goes"."""
 _OF_THE_THING = (
-    rf"(?: (?!(?:{_PARTS}|{_DETERMINER}|of|it|them|both|is|are|was|were|be|been|for|comes?|goe?s?|will|can|should|must"
-    r"|have|has|put|place|pick|take|throw|lay|set|move|push|bring|get)\b)\w+)"
+    rf"(?: (?!(?:{_PARTS}|{_DETERMINER}|of|left|right|it|them|both|is|are|was|were|be|been|for|comes?|goe?s?|will|can"
+    r"|should|must|have|has|put|place|pick|take|throw|lay|set|move|push|bring|get)\b)\w+)"
 )
 _UP_TO_IT = rf"\b(?: {_DETERMINER})?{_OF_THE_THING}{{0,2}}(?: of(?: {_DETERMINER})?{_OF_THE_THING}?)? @(\d+)\b"
 """From a relation to its thing: " the big @1", " the corner of the @1"."""

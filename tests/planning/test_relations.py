@@ -97,6 +97,7 @@ def test_a_thing_is_brought_only_on_into_or_up_to_another_one(order, said, is_a_
         ("take the cup off the plate, wait and put it back on the plate", "pick(cup);place(cup,plate);"),
         ("pick up the cup next to the plate", "pick(cup);"),
         ("put the cup on the plate and bring it to the right", "pick(cup);place(cup,plate);push(plate,right_area);"),
+        ("cup on the left fork on the right", "pick(cup);place(cup,left_area);pick(fork);place(fork,right_area);"),
         ("put the cup by any means on the plate", "pick(cup);place(cup,plate);"),
         ("throw the cup in the rubbish", "pick(cup);place(cup,bin);"),
     ],
