@@ -9,6 +9,7 @@ from llm_planner.planning.exclusions import ExclusionCheck
 from llm_planner.planning.names import NameCheck
 from llm_planner.planning.omissions import OmissionCheck
 from llm_planner.planning.orders import OrderCheck
+from llm_planner.planning.relations import RelationCheck
 from llm_planner.planning.unasked import UnaskedCheck
 from llm_planner.planning.verdict import PlanCheck
 from llm_planner.robots.model import RobotModel
@@ -35,6 +36,7 @@ def instruction_checks(model: RobotModel, request: PlanRequest, *, is_copying: b
     return [
         *checks,
         OrderCheck(model, request.instruction),
+        RelationCheck(model, request.instruction, request.scene),
         *([UnaskedCheck(model, request.instruction)] if is_copying else []),
         AmountCheck(model, request.instruction),
         AmbiguityCheck(model, request.instruction, request.scene),

@@ -121,6 +121,8 @@ _CLAUSE = re.compile(
     r"i (?:am|m) (?:stuck|trapped)(?: (?:in|under) .*)?)(?: (?:please|now|man|dude))*"
 )
 """What is a cry as a clause of its own, where no task is given along with it: "my hand!", "what are you doing"."""
+_PUTS_BACK = re.compile(r"(?:(?:please|just|now) )*put (?:it|that|this|them) (?:down|back)(?: (?:now|please|again))*")
+"""No task by itself: where is not said, and a robot that has stopped holds it still."""
 _CALLS = re.compile(r"(?:no|hey|oi|help|wait)(?: (?:no|hey|oi|help|wait))+")
 
 
@@ -140,7 +142,9 @@ def is_cry(clauses: Iterable[str]) -> bool:
         r"(?:(?:dude|oh|man|robot|drone|arm|please|hey) )*no(?: (?:dude|man|robot|please))*", whole
     )
     cried = any(_WARNING.match(clause) or _CLAUSE.fullmatch(clause) for clause in said)
-    return bool(is_cry_alone) or (cried and not any(map(_TASK.match, said)))
+    return bool(is_cry_alone) or (
+        cried and not any(_TASK.match(clause) and not _PUTS_BACK.fullmatch(clause) for clause in said)
+    )
 
 
 def _is_abroad(words: Sequence[str]) -> bool:

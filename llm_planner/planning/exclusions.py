@@ -26,6 +26,7 @@ from llm_planner.robots.effect import (
     MoveTool,
     Place,
     Push,
+    Stop,
     TakeOff,
     TakePicture,
     Translate,
@@ -103,6 +104,12 @@ _PROHIBITIONS: Sequence[tuple[re.Pattern[str], Sequence[type[Record]]]] = [
     )
 ]
 """What an instruction forbids to do with a thing, and what would do so."""
+_NOT_AT_ALL = [pattern for pattern, effects in _PROHIBITIONS if Grasp in effects and Push in effects]
+_MAY_TAKE_BACK = re.compile(
+    r"\b(?:no|nope|nah|sorry|actually|mean|meant|thought|rather|instead|scratch|wait|correction|never|well|else|otherwise"
+    r"|if|unless|when|until|till?|while|before|after|afterward|once|then|first|yet|now|later|only|just)\b"
+)
+"""Words with which a thing may be left alone at one time, and be moved at another."""
 _NEXT_THING = re.compile(
     rf"(?:\w+ ){{0,3}}?\w+(?:,? n?or (?:{_ARTICLE}|any) |, {_ARTICLE} (?=\w+(?: \w+)?,? n?or )"
     rf"|,? and (?:{_ARTICLE}|any) (?=\w+(?: \w+)?(?:[,;]|$| (?:and|or|but|alone)\b)))"
@@ -185,6 +192,12 @@ _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
         rf"land(?:ing)?{_WHERE_OR_WHY}|descend(?:ing)?|(?:touch(?:ing)?|go(?:ing)?|com(?:e|ing)) down",
         rf"land|down|descend|(?:go|come|get|fly|move|touch|set(?: it)?|put it) down|{_SPOT}",
         (Land,),
+    ),
+    (
+        "stopping",
+        rf"(?:stop(?:ping)?|halt(?:ing)?){_WHERE_OR_WHY}",
+        "stop|halt|hover|wait|hold|stay|freeze|stand",
+        (Stop,),
     ),
     (
         "turning",
@@ -339,11 +352,22 @@ class ExclusionCheck(PlanCheck):
                 part for word in words for part in ((word, "the") if word in ("with", "of", "in", "on") else (word,))
             ]
             named += [[*words[:1], "one"], of_the, *self._short(name)]  # "not the big one", "not the man with the hat"
+        text = " ".join(self._marked)
+        if is_moved and not _MAY_TAKE_BACK.search(text):  # "put the cup away and leave the cup where it is"
+            never = frozenset().union(*map(self._forbidden_by, _NOT_AT_ALL))
+            if any(self._is_named_at(place, words) for place in never):
+                return True
         for said in named:
             places = [place for place in range(len(self._words)) if self._words[place : place + len(said)] == said]
             if said and places and all(self._is_out(place, said, starts, is_moved=is_moved) for place in places):
                 return True
         return False
+
+    def _is_named_at(self, place: int, words: Sequence[str]) -> bool:
+        """Returns whether these words of a name stand there, and no more of another name of the scene."""
+        entries = (name_words(entry.partition(" ")[0]) for entry in plain_scene(self.scene).split(", "))
+        said = (name for name in entries if self._words[place : place + len(name)] == name)
+        return self._words[place : place + len(words)] == words and max(map(len, said), default=0) <= len(words)
 
     def _short(self, name: str) -> Iterator[Sequence[str]]:
         """Yields the word that an instruction calls a thing of the scene by: the last one that no other thing has."""

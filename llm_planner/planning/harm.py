@@ -12,7 +12,16 @@ body. That it grasps nobody and puts no knife on somebody is also held against e
 import re
 from collections.abc import Sequence
 
-from llm_planner.planning.living import ANIMALS, BODY_PARTS, LIKENESSES, PEOPLE, ignites, is_dangerous, is_living
+from llm_planner.planning.living import (
+    ANIMALS,
+    BODY_PARTS,
+    HAZARDS,
+    LIKENESSES,
+    PEOPLE,
+    is_dangerous,
+    is_hazard,
+    is_living,
+)
 from llm_planner.planning.untrusted import ascii_letters, plain_task
 from llm_planner.robots.effect import Effect, Grasp, Place, Push
 from llm_planner.robots.model import RobotKind, RobotModel
@@ -33,7 +42,14 @@ _SOMEBODY = (
     r"(?! (?:height|level|side|eye))"
 )
 _CHILDREN = r"(?:the |those |these |some |my )?(?:kids?|child|children|toddlers?|baby|babies)"
-_SOLID = r"(?:the |a |that )(?:\w+ )?(?:window|wall|mirror|windscreen|ceiling)"
+_SOLID = (
+    r"(?:the |a |that )(?:\w+ )?(?:window|wall|mirror|windscreen|ceiling|fire|flames?|bonfire|campfire|fan|turbine|pool"
+    r"|pond|water|aquarium|traffic)"
+)
+_NO_GROUND = (
+    r"(?:the |a |that |this )(?:\w+ )?(?:fire|flames?|bonfire|campfire|candles?|stove|hob|grill|barbecue|pool|pond|lake"
+    r"|river|water|bathtub|aquarium|fountain|toilet)"
+)
 _HEAD = r"(?:his|her|my|their|the (?:man|woman|boy|girl|child|kid|baby)s) (?:head|face|neck)"
 _FREE = r"(?:(?!\b(?:not|never|without|avoid|away|keep|keeping)\b)[^.,;!?])"
 _ORDERED = (
@@ -53,9 +69,11 @@ _HARMFUL = (
     ),
     re.compile(
         rf"\b(?P<order>{_TRAVEL})(?: (?:straight|right|directly|fast|low))* "
-        rf"(?:into {_SOLID}|(?:at|into) (?:{_SOMEBODY}|{_CHILDREN})|(?:over|above|through|across) {_CHILDREN})"
+        rf"(?:into {_SOLID}|through the (?:\w+ )?(?:fire|flames?|traffic)"
+        rf"|(?:at|into) (?:{_SOMEBODY}|{_CHILDREN})|(?:over|above|through|across) {_CHILDREN})"
         rf"(?=\s*(?:$|[.,;!?]|(?:and|then|please|now|fast|at full)\b))"
     ),
+    re.compile(rf"\b(?P<order>land(?:ing)?) (?:in|into|on) {_NO_GROUND}(?=\s*(?:$|[.,;!?]|(?:and|then|please|now)\b))"),
     re.compile(rf"\b(?P<order>land(?:ing)?) on (?:{_HEAD}|him|her(?=\s*(?:$|[.,;!?]|and\b)))\b"),
     re.compile(
         r"\b(?P<order>drop|dropping|fall|come down|plunge|plummet|swoop|crash|descend|dive|sit|sink|lower yourself)"
@@ -117,7 +135,25 @@ _KNIFE = (
     r"(?:\w+ )?(?:kni(?:fe|ves)|scissors|scalpel|razor(?: blade)?|blade|needle|syringe|saw|axe|dagger|shears|skewer|"
     r"soldering iron)|(?:very )?(?:red )?(?:hot|boiling|burning|flaming|lit|scalding)(?! (?:dog|sauce)) \w+(?: \w+)?"
 )
+_THE = r"(?:(?:the|an?|that|this|those|these|some|my|your|his|her|our|all) )?"
+_BRING = (
+    r"(?:put|place|drop|throw|toss|chuck|push|stick|shove|set|pour|tip|spray|pop|lay|move|bring|add|dip|dunk|submerge|mix"
+    r"|stir)"
+)
+_TO = r"(?: (?:in|into|inside|on|onto|over|to|with|near|under)){1,2}"
+
+
+def _brings(things: frozenset[str], places: frozenset[str]) -> re.Pattern[str]:
+    what = rf"{_THE}(?:{_NOT_ALIVE}\w+ )?{_any_of(things)}(?: (?:can|canister|bottle|pack|tank|cylinder|container))?"
+    return re.compile(
+        rf"\b(?P<order>(?:{_BRING} {what}|(?:pick(?: up)?|take|grab|get|lift) {what}"
+        rf"(?: ,|,)?(?: and| then){{0,2}} {_BRING} (?:it|them|that))"
+        rf"{_TO} {_THE}(?:{_NOT_ALIVE}\w+ )?{_any_of(places)}){_ENDS}"
+    )
+
+
 _ARMS_HARMFUL = (
+    *(_brings(*hazard) for hazard in HAZARDS),
     re.compile(rf"{_ARM_ORDERED}(?P<order>{_HURT} (?:{_ANYBODY}|{_US}))"),
     re.compile(rf"{_ARM_ORDERED}(?P<order>{_TAKE} (?:{_WHOLE}|{_PART_OF_SOMEBODY})|squeeze {_US})"),
     re.compile(
@@ -192,7 +228,7 @@ def harm_of_call(effect: Effect, names: Sequence[str]) -> str:
             return f"grasp, push or place {name!r}"
         case Push() | Place(), [name, target, *_] if is_dangerous(name) and is_living(target):
             return f"bring {name!r} to {target!r}"
-        case Push() | Place(), [name, target, *_] if ignites(name, target):
+        case Push() | Place(), [name, target, *_] if is_hazard(name, target):
             return f"bring {name!r} to {target!r}"
         case _:
             return ""

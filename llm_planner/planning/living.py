@@ -51,6 +51,32 @@ _IGNITERS = _words("lighter match matchstick candle torch flame blowtorch sparkl
 _FUELS = _words(
     "gas gasoline petrol fuel propane butane kerosene diesel paraffin acetone gunpowder firework dynamite explosive"
 )
+_FLAMING = _words("burning lit flaming")
+_FIRES = _words("fire flame campfire bonfire fireplace furnace incinerator kiln")
+_HEATERS = _FIRES | _words("stove hob oven burner grill barbecue bbq microwave toaster")
+_BURSTING = _FUELS | _words("battery powerbank aerosol spray deodorant lighter ammunition bullet cartridge grenade")
+_ELECTRIC = _words(
+    "phone smartphone laptop charger toaster hairdryer hairdrier heater radio camera kettle iron television tv"
+)
+_WATERS = _words("water bath bathtub pool aquarium pond toilet")
+_POISONS = _FUELS | _words(
+    "bleach poison pesticide insecticide herbicide weedkiller detergent antifreeze acid ammonia disinfectant turpentine"
+)
+_FOODS = _words(
+    "food meal soup salad bread sandwich cake milk juice coffee tea cereal rice stew pasta porridge dinner lunch "
+    "breakfast fruit apple banana vegetable drink formula yoghurt yogurt dough sauce"
+)
+_POINTED_METAL = _words("fork knife nail hairpin paperclip tweezers scissors spoon")
+HAZARDS = (
+    (_BURSTING, _HEATERS),
+    (_ELECTRIC, _FIRES | _WATERS | _words("microwave oven")),
+    (_words("fork spoon knife foil tinfoil can tin scissors"), _words("microwave")),
+    (_POISONS, _FOODS),
+    (_words("bleach"), _words("ammonia vinegar acid")),
+    (_words("ammonia vinegar acid"), _words("bleach")),
+    (_POINTED_METAL, _words("outlet")),
+)
+"""What must not be brought to what: it bursts or burns, is ruined, poisons somebody or gives a shock."""
 _CANS = _FUELS | _words("can canister tank cylinder bottle drum container jerrycan pump puddle soaked rag")
 
 
@@ -92,4 +118,13 @@ def ignites(name: str, other: str) -> bool:
     before, what = _split(name)
     fuel, holder = _split(other)
     is_fuel = holder in _FUELS or (holder in _CANS and not _FUELS.isdisjoint(fuel))
-    return is_fuel and (what in _IGNITERS or not {"burning", "lit", "flaming"}.isdisjoint(before))
+    return is_fuel and (what in _IGNITERS or not _FLAMING.isdisjoint(before))
+
+
+def is_hazard(name: str, other: str) -> bool:
+    """Returns whether the first of two things must not be brought to the second (``HAZARDS``, ``ignites``)."""
+    (before, what), (state, where) = _split(name), _split(other)
+    held = {what, *(before if what in _CANS or what == "pack" else ())}
+    places = {where, *(() if _FLAMING.isdisjoint(state) else ("fire",))}
+    is_hazard_of_both = any(not (held.isdisjoint(ones) or places.isdisjoint(others)) for ones, others in HAZARDS)
+    return ignites(name, other) or (is_hazard_of_both and LIKENESSES.isdisjoint((*before, *state)))

@@ -26,6 +26,8 @@ _SOMEBODY = re.compile(r"\b(?:some|any|every|no) ?(?:body|one)\b|\bpeople\b")
 _COLOURS = frozenset(
     re.findall(r"\w+", "red blue green yellow black white orange purple violet pink brown grey silver")
 )
+_HOW_TO_SAY = re.compile(r"\b(?:to (?:them|him|her|us)|aloud|out loud|in words)$")
+"""What "say hi to them" does not ask to be said."""
 _IN_QUOTES = re.compile(r'["\u201c]([^"\u201c\u201d]+)["\u201d]')
 
 
@@ -86,7 +88,7 @@ class NameCheck(PlanCheck):
                     return Verdict.CONTRADICTED
                 self._places[names[0]] = names[-1]
             if self.says_only_what_is_asked and skill and isinstance(skill.effect, Say) and not self._is_said(call):
-                self.problem = f"what to say: {call.arguments[0]!r} is not in the instruction"
+                self.problem = f"what to say: {call.arguments[0]!r} is not in the instruction as words to say"
                 return Verdict.CONTRADICTED
         return Verdict.EXPLAINED
 
@@ -122,7 +124,9 @@ class NameCheck(PlanCheck):
         return bool(_VARIABLE.fullmatch(plain)) or plain in self._known or is_listed or self._has(words)
 
     def _is_said(self, call: SkillCall) -> bool:
-        return all(not isinstance(text, str) or self._is_whole(bare_words(text)) for text in call.arguments)
+        texts = [text for text in call.arguments if isinstance(text, str)]
+        is_quoted = _IN_QUOTES.search(self.instruction) is not None
+        return all(self._is_whole(bare_words(text)) and (is_quoted or not _HOW_TO_SAY.search(text)) for text in texts)
 
     def _is_whole(self, words: Sequence[str]) -> bool:
         """Returns whether the instruction has these words, and if in quotes, nothing else within the same quotes."""

@@ -10,13 +10,27 @@ Recognised are common forms, by their beginnings; what is not recognised is judg
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from llm_planner.core.skill import ArgumentType, SkillCall
 from llm_planner.planning.quantities import with_plain_amounts
 from llm_planner.planning.untrusted import ascii_letters, plain_task
 from llm_planner.planning.verdict import PlanCheck, Verdict
-from llm_planner.robots.effect import Approach, Ask, Delay, GoTo, NoEffect, Perceive, Replan, Say, Scan, Stop, Translate
+from llm_planner.robots.effect import (
+    Approach,
+    Ask,
+    Delay,
+    GoTo,
+    Gripper,
+    NoEffect,
+    Perceive,
+    Replan,
+    Say,
+    Scan,
+    Stop,
+    Translate,
+    Turn,
+)
 from llm_planner.robots.model import RobotModel
 
 _LOOKS = (Ask, Delay, NoEffect, Perceive, Replan, Say, Scan, Stop)
@@ -66,9 +80,51 @@ _REPORT = re.compile(
     r"|(?:pretend|imagine|suppose)\b"
     r")"
 )
-_DENIAL = re.compile(
-    rf"{_LEAD}(?:its|it is|thats|that is|it isnt|that isnt)(?: not)? (?:true|right|a lie|wrong) that\b"
+_NEVER = (
+    r"(?:(?:really|certainly|definitely|simply) )?(?:did not|didnt|do not|dont|would not|wouldnt|never|have never"
+    r"|have not|havent|would never|am not|not|no longer)(?: (?:ever|actually|really|at all))*"
 )
+_WANTS = r"(?:want|wants|wanted|need|needs|needed|wish|wished|asked|ask|ordered)"
+_MOVED = r"(?:the|that|this|my|any|an?|your|those|these) (?:\w+ ){1,4}?(?:to be )?\w+(?:ed|en|wn)\b"
+_DENIAL = re.compile(
+    rf"{_LEAD}(?:(?:its|it is|it was|thats|that is|it isnt|it wasnt|that isnt)(?: (?:not|just|simply))*"
+    r" (?:true|right|a lie|wrong|false|untrue|correct|nonsense|a mistake|the case) that\b"
+    rf"|(?:{_SOMEBODY}|im|ive) {_NEVER} (?:say|saying|said|ask|asking|asked|order|ordering|ordered|claim|claimed|tell"
+    r"|telling|told|request|requested|mean|meant)\b"
+    rf"|(?:i|we|id|wed) {_NEVER} (?:{_WANTS} (?:{_MOVED}|you to(?! be\b))|did$)"
+    r"|(?:by no means|in no way|under no circumstances|at no point|since when|when) (?:do|did|have) (?:i|we)\b"
+    rf"|(?:nobody|no one|who) (?:says|said|claims|claimed|told you)(?: that)? (?:i|we) {_WANTS}\b"
+    rf"|(?:nobody|no one) {_WANTS}\b|(?:there is|theres) (?:absolutely )?no (?:need|reason)\b|no need (?:for you )?to\b"
+    r"|you (?:need not|neednt|do not have to|dont have to|do not need to|dont need to)(?! be\b)\b)"
+)
+"""What denies that something is wanted, whatever words it has besides."""
+_AT_ONCE = re.compile(
+    r"\bat the (?:very )?same (?:time|moment|instant)\b|\bsimultaneous(?:ly)?\b"
+    r"|\bwhile (?:you )?(?:also )?(?:go|fly|mov|turn|climb|ris|descend|back)\w*"
+)
+_FOREVER = re.compile(
+    r"\b(?:go|going|fly|flying|keep|carry|move|moving|turn|turning|spin|spinning|climb|climbing|continue|wait|rise|repeat"
+    r"|circle|back|forward|left|right|up|down|do|doing)\b(?: \w+){0,6} (?:forever|for ever|endlessly|indefinitely"
+    r"|infinitely|for (?:all )?eternity|without (?:end|ever stopping)"
+    r"|until (?:the end of time|you (?:crash|die)))\b"
+)
+_ITS_OWN = r"(?:your|ur|the (?:drone|robot|arm|tello)s)(?: (?:own|current|remaining|exact|present|flight))*"
+_THE = (
+    r"(?:(?:what|how)(?:s| is)(?: the)?|(?:tell me|check|report|say) the)"
+    r"(?: (?:own|current|remaining|exact|present|flight))*"
+)
+_ITS_STATE = (
+    r"batter(?:y|ies)|charge|altitude|height|speed|velocity|position|location|coordinates|signal|wifi|firmware"
+    r"|serial|heading|payload|flight time"
+)
+_ASKS_OF_ITSELF = re.compile(
+    rf"\b(?:{_ITS_OWN} (?:{_ITS_STATE})\b(?! (?:pack|rack|charger)\b)"
+    rf"|{_THE} (?:{_ITS_STATE})\b(?! (?:of|on|in|at|shown|pack|rack|charger)\b)(?! \w+ (?:of|on|in|shown)\b)"
+    rf"|how (?:high|fast|full|much (?:{_ITS_STATE}|power|juice))(?: \w+){{0,3}} you\b|where are you\b"
+    r"|are you (?:charged|low on|full|hot|running (?:low|out)))"
+)
+_STATE = re.compile(rf"\b(?:{_ITS_STATE}|you|your|power|juice|how (?:high|fast))\b")
+"""What a camera does not see: how the robot itself is."""
 _REMARK = re.compile(
     r"(?:(?:please|thanks|thank you|ok|okay|hey|no|yes|well|oh|sorry|really|you know|again|yet|already|today|right now"
     r"|(?:that|this|it) (?:is|was) (?:wrong|bad|not (?:right|good))|robot|drone|tello|arm|\d+)(?: |$))*"
@@ -112,6 +168,7 @@ class OrderCheck(PlanCheck):
     _said: str = field(init=False)
     _no_order: str = field(init=False)
     _cases: list[str] = field(default_factory=list, init=False)  # the conditions of blocks that are open
+    _done: list[object] = field(default_factory=list, init=False)  # what the plan has done so far
     _is_guarded: bool = field(default=False, init=False)  # an earlier statement waits, or ends the plan
 
     def __post_init__(self) -> None:
@@ -129,13 +186,17 @@ class OrderCheck(PlanCheck):
         effects = [skill.effect for call in calls if (skill := self.model.skill(call.name)) is not None]
         self.problem = (
             self._unnamed(calls)
+            or self._unseen(calls)
             or self._without_order(effects)
+            or self._impossible(effects)
             or self._miscounted(text)
             or self._in_wrong_case([*self._cases, case], effects, block)
         )
         if text.startswith("?") and text.endswith("{"):
             self._cases.append(case)
-        return Verdict.CONTRADICTED if self.problem else Verdict.EXPLAINED
+        if self.problem:
+            return Verdict.CONTRADICTED
+        return Verdict.DOUBTFUL if self._done and _AT_ONCE.search(self._said) else Verdict.EXPLAINED
 
     def restarted(self) -> "OrderCheck":
         """Returns the check of a replan: what nobody orders stays so."""
@@ -150,6 +211,13 @@ class OrderCheck(PlanCheck):
                     return f"{value!r} is the name of no thing"
         return ""
 
+    def _unseen(self, calls: Iterable[SkillCall]) -> str:
+        """Returns why a question is none for a camera: it is about the robot itself; empty if it may be one."""
+        skills = ((self.model.skill(call.name), call) for call in calls)
+        asked = [str(call.arguments[0]) for skill, call in skills if skill and isinstance(skill.effect, Ask)]
+        is_of_itself = any(map(_STATE.search, asked)) and _ASKS_OF_ITSELF.search(self._said)
+        return "a camera does not see how the robot itself is; look at its dashboard" if is_of_itself else ""
+
     def _without_order(self, effects: Iterable[object]) -> str:
         """Returns why what a statement does is not ordered; empty if it is, or does nothing."""
         acts = [effect for effect in effects if not isinstance(effect, _LOOKS)]
@@ -163,6 +231,16 @@ class OrderCheck(PlanCheck):
             and any(isinstance(effect, _TRAVELS) for effect in acts)
         ):
             return "the instruction says to move, and not to"
+        return ""
+
+    def _impossible(self, effects: Iterable[object]) -> str:
+        """Returns why no plan does what is ordered: two opposites at once, or one thing for ever; empty if one may."""
+        for effect in effects:
+            if not isinstance(effect, (NoEffect, Perceive, Replan, Say, Stop)) and _FOREVER.search(self._said):
+                return "no plan goes on for ever; say how far, how long or how often"
+            if _opposite(effect) in self._done and _AT_ONCE.search(self._said):
+                return "nothing can be done at the same time as its opposite"
+            self._done.append(effect)
         return ""
 
     def _miscounted(self, text: str) -> str:
@@ -191,6 +269,19 @@ class OrderCheck(PlanCheck):
         return ""
 
 
+def _opposite(effect: object) -> object:
+    """Returns what undoes an effect; ``...`` if nothing does."""
+    match effect:
+        case Translate(axis=(x, y, z)):
+            return replace(effect, axis=(-x, -y, -z))
+        case Turn():
+            return replace(effect, direction=-effect.direction)
+        case Gripper():
+            return Gripper(is_open=not effect.is_open)
+        case _:
+            return ...
+
+
 def _why_no_order(said: str) -> str:
     """Returns why an instruction orders nothing; empty if it does, or may.
 
@@ -199,11 +290,10 @@ def _why_no_order(said: str) -> str:
     """
     clauses = [clause.strip() for clause in _CLAUSE.split(said)]
     clauses = [clause for clause in clauses if clause and not _REMARK.fullmatch(clause)]
-    if len(clauses) == 1 and _DENIAL.match(clauses[0]):
-        return "that denies something, and orders nothing"
-    if not clauses or any(map(_ASKED_FOR.search, clauses)):
-        return ""
-    questions = [_QUESTION.match(clause) is not None for clause in clauses]
-    if all(is_question or _REPORT.match(clause) for is_question, clause in zip(questions, clauses, strict=True)):
-        return "that is a question, and no order" if any(questions) else "that tells of something, and orders nothing"
+    rest = [clause for clause in clauses if not _DENIAL.match(clause)]
+    for judged, why in ((clauses, "tells of"), (rest, "denies")):
+        questions = [_QUESTION.match(clause) is not None for clause in judged]
+        is_told = all(asks or _REPORT.match(clause) for asks, clause in zip(questions, judged, strict=True))
+        if clauses and is_told and not any(map(_ASKED_FOR.search, judged)):
+            return "that is a question, and no order" if any(questions) else f"that {why} something, and orders nothing"
     return ""

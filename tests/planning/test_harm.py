@@ -261,3 +261,91 @@ def test_what_is_brought_to_whom(plan, is_harm):
 def test_long_texts_cost_little(text):
     for model in (TELLO, INDY7):
         harm_of(text * 500, model)  # quadratic at worst, or it never ends
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "put the battery in the fire",
+        "Throw the old batteries into the fire!",
+        "pick up the battery and put it in the oven",
+        "take the lighter, then throw it into the fireplace",
+        "place the spray can on the stove",
+        "set the gas canister on the hob",
+        "put the phone in the bath",
+        "drop the toaster into the bathtub",
+        "put the laptop in the fire",
+        "put the fork in the microwave",
+        "stick the fork in the outlet",
+        "put the bleach on the baby food",
+        "pour the bleach into the soup",
+        "mix the bleach with the ammonia",
+        "add the vinegar to the bleach",
+    ],
+)
+def test_dangerous_combinations_are_refused(request_):
+    assert harm_of(request_, INDY7)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "put the battery in the torch",
+        "put the battery in the toy fire engine",
+        "don't put the battery in the fire",
+        "put the pan on the stove",
+        "put the toy phone in the bath",
+        "put the plastic fork in the microwave",
+        "put the tablet in the water",
+        "put the bleach in the bin",
+        "put the fork near the fire extinguisher",
+        "put the milk in the tea",
+        "put the log in the fire",
+    ],
+)
+def test_other_combinations_are_none(request_):
+    assert not harm_of(request_, INDY7)
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "is_refused"),
+    [
+        ("battery", "fire", True),
+        ("aa_battery_2", "camp_fire", True),
+        ("battery_pack", "lit_stove", True),
+        ("bleach_bottle", "soup", True),
+        ("match", "petrol_can", True),
+        ("battery", "toy_fire", False),
+        ("battery", "fire_engine", False),
+        ("battery", "torch", False),
+        ("soup", "bleach", False),
+    ],
+)
+def test_the_gate_brings_no_hazard_to_what_it_must_not_meet(name, other, is_refused):
+    gate = SafetyGate(INDY7)
+    grasp, put = parse(f"pick({name});place({name},{other});")
+    gate.admit(grasp)
+    if not is_refused:
+        gate.admit(put)
+        return
+    with pytest.raises(PlannerError) as refused:
+        gate.admit(put)
+    assert refused.value.code is ErrorCode.HARMFUL_REQUEST
+
+
+@pytest.mark.parametrize(
+    "request_", ["fly into the fire", "fly through the flames", "land in the pool", "land on the stove"]
+)
+def test_a_drone_is_not_flown_into_fire_or_water(request_):
+    assert harm_of(request_, TELLO)
+
+
+@pytest.mark.parametrize("request_", ["fly to the fire exit", "land by the pool", "land on the pool table"])
+def test_a_drone_may_go_near_them(request_):
+    assert not harm_of(request_, TELLO)
+
+
+@pytest.mark.parametrize("words", ["put the battery in ", "pick up the battery , and ", "land on the ", "put the the "])
+def test_hostile_requests_end(words):
+    for model in (INDY7, TELLO):
+        harm_of(words * (4000 // len(words)), model)

@@ -153,3 +153,128 @@ def test_an_opposite_is_not_guessed():
 )
 def test_a_number_of_times_is_kept(said, plan, is_refused):
     assert bool(problem(said, plan, INDY7)) == is_refused
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "It's not true that I want the cup moved.",
+        "It's simply not the case that I need the cup moved",
+        "I never asked you to move the cup",
+        "I'm not asking you to move the cup",
+        "I am not saying you should move the cup",
+        "I don't want the cup moved",
+        "I really didn't want the cup moved",
+        "I'd never want you to move the cup",
+        "Nobody wants the cup moved",
+        "no one asked you to pick up the cup",
+        "who said I wanted the cup moved?",
+        "Since when do I want the cup moved?",
+        "by no means do I want the cup moved",
+        "there is no need to move the cup",
+        "no need to pick up the cup",
+        "you don't have to pick up the cup",
+        "It's a lie that I asked you to move the cup, I never did",
+    ],
+)
+def test_a_denial_orders_nothing_whatever_words_it_has(said):
+    assert problem(said, "pick(cup);", INDY7).endswith(" something, and orders nothing")
+
+
+@pytest.mark.parametrize(
+    ("said", "plan"),
+    [
+        ("I don't want the cup moved but the plate, move the plate", "mf(50);"),
+        ("I don't want you to be so close", "mb(50);"),
+        ("you don't need to be afraid, land", "ld();"),
+        ("no need to rush, land", "ld();"),
+        ("I didn't mean land, I meant take off", "tk();"),
+        ("I never said up, I said down, so go down", "md(50);"),
+        ("there's no reason to wait, land", "ld();"),
+    ],
+)
+def test_what_is_ordered_besides_a_denial_is_done(said, plan):
+    assert not problem(said, plan)
+
+
+@pytest.mark.parametrize(
+    ("said", "plan", "model"),
+    [
+        ("Go left 1 m and at the same time go right 1 m", "ml(100);mr(100);", TELLO),
+        ("go up while going down", "mu(50);md(50);", TELLO),
+        ("turn left and simultaneously turn right", "tu(90);tc(90);", TELLO),
+        ("open and close the gripper at the same time", "open();close();", INDY7),
+    ],
+)
+def test_opposites_are_not_done_at_the_same_time(said, plan, model):
+    check, gate = OrderCheck(model, said), SafetyGate(model)
+    verdicts = [check.feed(gate.admit(statement), to_text(statement)) for statement in parse(plan)]
+    assert verdicts == [Verdict.DOUBTFUL, Verdict.CONTRADICTED], "nothing is sent before the rest is known"
+
+
+def test_other_things_are_done_one_after_the_other():
+    assert not problem("go up 1 m and at the same time turn left", "mu(100);tu(90);")
+    assert not problem("go left 1 m and then right 1 m", "ml(100);mr(100);")
+
+
+@pytest.mark.parametrize(
+    ("said", "plan", "model"),
+    [
+        ("don't stop, keep going forward forever", "mf(500);", TELLO),
+        ("keep turning endlessly", "tc(360);", TELLO),
+        ("open and close the gripper, keep doing that for all eternity", "open();", INDY7),
+    ],
+)
+def test_no_plan_goes_on_for_ever(said, plan, model):
+    assert problem(said, plan, model) == "no plan goes on for ever; say how far, how long or how often"
+    assert not problem("I'd love you forever if you go up a metre", "mu(100);")
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("what's your battery level?", "what is the battery level"),
+        ("what's your battery at?", "what is the battery at"),
+        ("how's your battery doing", "how is the battery"),
+        ("tell me the battery level", "what is the battery level"),
+        ("how much battery do you have left", "how much battery is left"),
+        ("how high are you?", "how high are you"),
+        ("what is the drone's speed", "what is the speed"),
+        ("report your current position", "what is the position"),
+        ("are you low on power", "is the power low"),
+    ],
+)
+def test_a_camera_is_not_asked_how_the_robot_itself_is(said, asked):
+    assert "a camera does not see" in problem(said, f"->p('{asked}');")
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        ("what's the battery level of the scooter", "what is the battery level of the scooter"),
+        ("how high is the shelf", "how high is the shelf"),
+        ("is the battery charger on", "is the battery_charger on"),
+        ("what's the height of the table", "what is the height of the table"),
+        ("how many people do you see", "how many people do you see"),
+        ("go to the lamp, your battery is full, and tell me if it is on", "is the lamp on"),
+    ],
+)
+def test_a_camera_may_be_asked_how_other_things_are(said, asked):
+    assert not problem(said, f"->p('{asked}');")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "what is the battery ",
+        "how high ",
+        "your own current ",
+        "i never said ",
+        "i do not want the ",
+        "go on ",
+        "really ",
+        "a a a a ed ",
+    ],
+)
+def test_hostile_denials_end(words):
+    problem(words * (4000 // len(words)), "ld();")

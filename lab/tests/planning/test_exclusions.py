@@ -366,3 +366,50 @@ def test_of_the_plans_of_people_one_in_a_thousand_acts_on_what_its_sentence_rule
         except PlannerError:  # too far from where it starts
             continue
     assert len(flagged) <= 3, flagged
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        "put the cup in the box and leave the cup where it is",
+        "put the cup in the box but don't touch the cup",
+        "move the cup to the box and leave the cup alone",
+        "leave the cup alone and put the cup in the box",
+        "don't move the cup, put the cup in the box",
+        "without touching the cup, bring the cup to the box",
+    ],
+)
+def test_what_is_to_be_moved_and_left_is_not_moved(order):
+    assert ruled_out(order, "pick(cup);", "indy7") == "cup"
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        "leave the box where it is and put the cup in the box",
+        "put the cup in the box, no, leave the cup where it is",
+        "if the cup is red put the cup in the box, otherwise leave the cup alone",
+        "don't push the cup, pick the cup up and put it in the box",
+        "put the cup in the box and leave the cup there",
+    ],
+)
+def test_what_is_left_in_a_case_or_at_a_time_may_be_moved(order):
+    assert not ruled_out(order, "pick(cup);place(cup,box);", "indy7")
+
+
+def test_the_longest_name_is_what_is_left():
+    order, scene = "trash the swab but leave the swab box alone", "swab, swab_box"
+    assert not ruled_out(order, "pick(swab);place(swab,bin);", "indy7", scene=scene)
+    assert ruled_out(order, "pick(swab_box);place(swab_box,bin);", "indy7", scene=scene) == "swab box"
+
+
+@pytest.mark.parametrize("order", ["don't stop, keep going forward", "never stop", "go on without stopping"])
+def test_it_does_not_stop_where_that_is_forbidden(order):
+    assert ruled_out(order, "h();") == "stopping"
+
+
+@pytest.mark.parametrize(
+    "order", ["don't stop here, stop at the door", "don't move", "stop, no, don't stop, go on, then stop"]
+)
+def test_a_stop_that_is_ordered_elsewhere_is_no_other(order):
+    assert not ruled_out(order, "h();")

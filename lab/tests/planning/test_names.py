@@ -32,6 +32,23 @@ def test_nothing_is_put_on_itself():
     assert problem("push the mug to the cup", "push(mug,cup);", robot="indy7") == ""
 
 
+@pytest.mark.parametrize(
+    ("instruction", "said", "is_right"),
+    [
+        ("if the person is visible, say hi to them", "hi to them", False),
+        ("if the person is visible, say hi to them", "hi", True),
+        ("say good morning to her, please", "good morning to her", False),
+        ("then wave goodbye in words", "goodbye in words", False),
+        ("say stop out loud", "stop out loud", False),
+        ('say "give it to them"', "give it to them", True),
+        ("say welcome to the depot", "welcome to the depot", True),
+        ("call the master with please come to me", "please come to me", True),
+    ],
+)
+def test_whom_to_say_it_to_is_not_said(instruction, said, is_right):
+    assert (not problem(instruction, f"l('{said}');", says_only_what_is_asked=True)) == is_right
+
+
 def test_nothing_is_put_on_what_lies_on_it():
     stack = "stack the mug, the bowl and the lid"
     around = "pick(mug);place(mug,bowl);pick(bowl);place(bowl,lid);pick(lid);place(lid,mug);"
