@@ -40,7 +40,7 @@ _ARTICLE = r"(?:the|that|thi|those|these|my|your|our|his|her|their|an?)"  # as `
 _PREPOSITION = r"(?:to|in|into|on|onto|at|for|toward|with|by|over|from)"
 _RULED_OUT = re.compile(
     r"(?<!\bif )(?<!\bif it )(?<!\bif they )(?<!\bthere )(?<!\bor )"
-    r"\b(?:not|never|except(?:ing)?(?: for)?|excluding|isnt|wasnt|instead of|rather than"
+    r"\b(?:not|neither|nor|never|except(?:ing)?(?: for)?|excluding|isnt|wasnt|instead of|rather than"
     rf"|(?:dont|do not) mean|(?:any|every)(?:thing|one|body|where) but|all but|apart from)"
     rf" (?:{_PREPOSITION} )?{_ARTICLE} "
     rf"|\b(?:except(?:ing)?(?: for)?|excluding|apart from) (?:any )?(?!{_ARTICLE} )"
@@ -105,6 +105,11 @@ _PROHIBITIONS: Sequence[tuple[re.Pattern[str], Sequence[type[Record]]]] = [
 ]
 """What an instruction forbids to do with a thing, and what would do so."""
 _NOT_AT_ALL = [pattern for pattern, effects in _PROHIBITIONS if Grasp in effects and Push in effects]
+_CORRECTS = "|".join(
+    rf"(?<=\b{word}{mark} )" for word in ("no", "nah", "nope", "wait", "sorry", "actually", "but") for mark in ("", ",")
+)
+_CANCELLED = re.compile(rf"(?:{_CORRECTS})(?:scrap|scratch|skip|cancel|forget(?: about)?|leave out|never mind){_ONLY}")
+"""What takes back that something is done with a thing, whatever was said of it before."""
 _MAY_TAKE_BACK = re.compile(
     r"\b(?:no|nope|nah|sorry|actually|mean|meant|thought|rather|instead|scratch|wait|correction|never|well|else|otherwise"
     r"|if|unless|when|until|till?|while|before|after|afterward|once|then|first|yet|now|later|only|just)\b"
@@ -136,9 +141,11 @@ _OWN_ORDER = re.compile(
 _WHY = "there|because|since|someone|somebody|hes?|she?|they(?:re)?|im?|you(?:re)?|now"
 """What may follow an act that is forbidden, without a mark: its reason."""
 _NOT_TO_BE_MOVED = re.compile(
-    r"(?:(?:must|may|shall|should|can|is|are) not|mustnt|shouldnt|cannot|cant|isnt|arent)(?: to)? be "
+    r"(?:(?:you |just )*(?:leave|let|keep) (?:it|them|that) (?:be|alone|in place|(?:right )?(?:where|there|here))\b"
+    r"|(?:(?:should|must|shall|will|can|is to|are to) )?(?:stay|remain) (?:put|in place|where|there|here)\b"
+    r"|(?:(?:must|may|shall|should|can|is|are) not|mustnt|shouldnt|cannot|cant|isnt|arent)(?: to)? be "
     rf"(?:moved|touched|taken|handled|disturbed)(?: at all| please| ever| by you| under any circumstance)*"
-    rf"(?=[,;]| (?:and|but|so|it|{_WHY})\b)"
+    rf"(?=[,;]| (?:and|but|so|it|{_WHY})\b))"
 )
 """Behind a thing."""
 _ITS_THING = rf"(?: (?:it|them|that|thi|{_ARTICLE} \w+(?: \w+)?))"
@@ -353,6 +360,9 @@ class ExclusionCheck(PlanCheck):
             ]
             named += [[*words[:1], "one"], of_the, *self._short(name)]  # "not the big one", "not the man with the hat"
         text = " ".join(self._marked)
+        for place in self._forbidden_by(_CANCELLED):
+            if words and self._is_named_at(place, words) and words[0] not in self._words[place + len(words) :]:
+                return True
         if is_moved and not _MAY_TAKE_BACK.search(text):  # "put the cup away and leave the cup where it is"
             never = frozenset().union(*map(self._forbidden_by, _NOT_AT_ALL))
             if any(self._is_named_at(place, words) for place in never):

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 
 from llm_planner.core.skill import ArgumentType, SkillCall
 from llm_planner.planning.plurals import singular
+from llm_planner.planning.quantities import with_plain_amounts
 from llm_planner.planning.shown_scene import is_of_a_kind
-from llm_planner.planning.untrusted import ascii_letters, plain_scene
+from llm_planner.planning.untrusted import ascii_letters, plain_scene, plain_task
 from llm_planner.planning.verdict import PlanCheck, Verdict
-from llm_planner.robots.effect import Grasp, Perceive, Place, Push, Say, Scan
+from llm_planner.robots.effect import Ask, Grasp, Perceive, Place, Push, Say, Scan
 from llm_planner.robots.model import ReturnType, RobotModel
 
 _VARIABLE = re.compile(r"_\d+")
@@ -28,6 +29,9 @@ _COLOURS = frozenset(
 )
 _HOW_TO_SAY = re.compile(r"\b(?:to (?:them|him|her|us)|aloud|out loud|in words)$")
 """What "say hi to them" does not ask to be said."""
+_WHEN_TO_SAY = re.compile(
+    r"(?:if|when|once|unless|as soon as|until) (?:you|it|he|she|they|there|that|this)\b", re.IGNORECASE
+)
 _IN_QUOTES = re.compile(r'["\u201c]([^"\u201c\u201d]+)["\u201d]')
 
 
@@ -39,8 +43,8 @@ class NameCheck(PlanCheck):
         model: Of the robot: which arguments are names, and which places it always has.
         instruction: As it came; untrusted.
         scene: Likewise.
-        says_only_what_is_asked: Whether what the robot says must stand in the instruction, too: for a model that was
-            taught to copy and has nothing to say of its own.
+        says_only_what_is_asked: Whether what the robot says, and the numbers of what it asks, must stand in the
+            instruction, too: for a model that was taught to copy and has nothing to say of its own.
     """
 
     model: RobotModel
@@ -48,6 +52,7 @@ class NameCheck(PlanCheck):
     scene: str = ""
     says_only_what_is_asked: bool = False
     _words: Sequence[str] = field(init=False)
+    _numbers: frozenset[str] = field(init=False)
     _known: frozenset[str] = field(init=False)
     _seen: frozenset[str] = field(init=False)
     _can_search: bool = field(init=False)
@@ -57,6 +62,7 @@ class NameCheck(PlanCheck):
 
     def __post_init__(self) -> None:
         self._words = bare_words(self.instruction)
+        self._numbers = _numbers(self.instruction).union(re.findall(r"\d+", self.instruction))
         self._seen = frozenset(entry.partition(" ")[0] for entry in plain_scene(self.scene).split(", "))
         people = ("person",) if _SOMEBODY.search(self.instruction[:4096].lower()) else ()
         self._known = self._seen.union(self.model.places, people)
@@ -69,28 +75,51 @@ class NameCheck(PlanCheck):
             skill = self.model.skill(call.name)
             arguments = zip(skill.arguments if skill else (), call.arguments, strict=False)
             names = [str(value) for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
-            if skill and isinstance(skill.effect, Perceive):
+            effect = skill.effect if skill else None
+            if isinstance(effect, Perceive):
                 self._looked_for.update(name for name in names if self._may_be_missing(name))
-            unknown = [name for name in names if name not in self._looked_for]
-            if self._is_of_a_kind and names and names[0] in self._looked_for:
-                unknown = []  # nor is it named where it is brought
-            if problem := next(filter(None, map(self._problem_of, unknown)), ""):
+            problem = (
+                self._misnamed(names)
+                or self._misplaced(effect, names, is_sure=not text.startswith("?"))
+                or (self._misspoken(effect, call) if self.says_only_what_is_asked else "")
+            )
+            if problem:
                 self.problem = problem
                 return Verdict.CONTRADICTED
-            if len({*names}) < len(names):
-                self.problem = f"the plan brings {names[0]} to itself"
-                return Verdict.CONTRADICTED
-            if skill and isinstance(skill.effect, (Grasp, Push)):
-                self._places.pop(names[0], None)
-            if skill and isinstance(skill.effect, Place) and not text.startswith("?"):
-                if self._lies_on(names[-1], names[0]):
-                    self.problem = f"the plan puts {names[0]} on what lies on it"
-                    return Verdict.CONTRADICTED
-                self._places[names[0]] = names[-1]
-            if self.says_only_what_is_asked and skill and isinstance(skill.effect, Say) and not self._is_said(call):
-                self.problem = f"what to say: {call.arguments[0]!r} is not in the instruction as words to say"
-                return Verdict.CONTRADICTED
         return Verdict.EXPLAINED
+
+    def _misnamed(self, names: Sequence[str]) -> str:
+        """Returns why one of the names of a call is none that a plan may have; empty if they may be."""
+        unknown = [name for name in names if name not in self._looked_for]
+        if self._is_of_a_kind and names and names[0] in self._looked_for:
+            unknown = []  # nor is it named where it is brought
+        if problem := next(filter(None, map(self._problem_of, unknown)), ""):
+            return problem
+        return f"the plan brings {names[0]} to itself" if len({*names}) < len(names) else ""
+
+    def _misplaced(self, effect: object, names: Sequence[str], *, is_sure: bool) -> str:
+        """Returns why a thing cannot be put where a call puts it; empty if it can, which is noted.
+
+        Args:
+            effect: Of the call.
+            names: Its things.
+            is_sure: Whether it is made in any case.
+        """
+        if isinstance(effect, (Grasp, Push)):
+            self._places.pop(names[0], None)
+        if isinstance(effect, Place) and is_sure:
+            if self._lies_on(names[-1], names[0]):
+                return f"the plan puts {names[0]} on what lies on it"
+            self._places[names[0]] = names[-1]
+        return ""
+
+    def _misspoken(self, effect: object, call: SkillCall) -> str:
+        """Returns what a call says, or asks, that the instruction does not; empty if nothing."""
+        if isinstance(effect, Say) and not (self._is_said(call) and self._is_no_case(call)):
+            return f"what to say: {call.arguments[0]!r} is not in the instruction as words to say"
+        if isinstance(effect, Ask) and (others := _numbers(str(call.arguments[0])) - self._numbers) and self._numbers:
+            return f"what to ask: the instruction says {min(self._numbers)}, and not {min(others)}"
+        return ""
 
     def _lies_on(self, name: str, other: str) -> bool:
         """Whether the plan has put a thing on another one, if by way of others."""
@@ -128,6 +157,11 @@ class NameCheck(PlanCheck):
         is_quoted = _IN_QUOTES.search(self.instruction) is not None
         return all(self._is_whole(bare_words(text)) and (is_quoted or not _HOW_TO_SAY.search(text)) for text in texts)
 
+    def _is_no_case(self, call: SkillCall) -> bool:
+        """Whether the words to say are more than when to say them: "shout if you find it"."""
+        texts = [str(text) for text in call.arguments]
+        return bool(_IN_QUOTES.search(self.instruction)) or not any(map(_WHEN_TO_SAY.match, texts))
+
     def _is_whole(self, words: Sequence[str]) -> bool:
         """Returns whether the instruction has these words, and if in quotes, nothing else within the same quotes."""
         quoted = [bare_words(text) for text in _IN_QUOTES.findall(self.instruction)]
@@ -137,6 +171,11 @@ class NameCheck(PlanCheck):
     def _has(self, words: Sequence[str]) -> bool:
         """Returns whether the instruction has these words one behind the other."""
         return _contains(self._words, words)
+
+
+def _numbers(text: str) -> frozenset[str]:
+    """Returns the numbers of a text, in figures."""
+    return frozenset(re.findall(r"\d+", with_plain_amounts(plain_task(text))))
 
 
 def acted_on(model: RobotModel, call: SkillCall) -> list[str]:

@@ -74,6 +74,7 @@ _REPORT = re.compile(
     rf"|(?:have|has) {_ADVERBS}{_DONE})\b"
     rf"|{_OTHERS} {_ADVERBS}(?:{_DONE}|has|have|had)\b"
     r"|(?:i|we) (?:already|just|have already|ve already)\b"
+    r"|(?:its|it is|it was|thats|that is|that was) (?:supposed|meant) to (?:be|stay)\b"
     r"|(?:(?:i|we) (?:will|shall)|i am going to|ill|im going to) (?!need|want|like|be|have|take)\w+"
     r"|(?:i am|im|we are|were) not ready\b"
     r"|(?:get|be|stand|stay) ready (?:to|for)\b"

@@ -10,6 +10,7 @@ that stands before them, if one does: "the cup is next to the plate, put it on t
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import NamedTuple
 
 from llm_planner.core.skill import SkillCall
@@ -21,7 +22,7 @@ from llm_planner.robots.model import RobotModel
 
 _SIDE = (
     r"(?:in front of|behind|beyond|underneath|beneath|under|below|(?:in )?between|opposite|around|across from"
-    r"|(?:(?:on|to|at) )?the (?:left|right|other side) of)"
+    r"|(?:(?:on|to|at) )?the (?:left|right|other side) of|(?:left|right) of)"
 )
 _BESIDE = (
     r"(?:next to|beside|alongside|against|adjacent to|by(?! (?:any|hand|no)\b)|near(?:er)?(?: to)?|closer?(?: to)?"
@@ -46,6 +47,9 @@ _UP_TO_IT = rf"\b(?: {_DETERMINER})?{_OF_THE_THING}{{0,2}}(?: of(?: {_DETERMINER
 _TO_A_PLACE = r"(?: (?:to|in|at|on) an? (?:place|spot|position|point))?"
 _STANDS_IN = re.compile(_RELATION + _UP_TO_IT)
 _IS_WHAT = re.compile(rf"@(\d+){_WORD}{{0,3}}{_TO_A_PLACE} $")
+_IS_THE_ONE = re.compile(
+    r"\b(?:ones?|thing|whatever|what)(?: (?:that|which|is|are|lie|stand|sit|you see|just|directly))* $"
+)
 _COMES_FIRST = re.compile(r"(?:^|[,;] |\b(?:and|then|please|put|place|lay|set|stick|stack|pop) )$")
 _IS_WHAT_BEHIND = re.compile(rf"{_WORD}{{0,4}} @(\d+)\b")
 _COVERED = re.compile(r"\b(?:cover|top|cap|crown|fill|load|stuff)(?: \w+){0,2}? @(\d+) with(?: \w+){0,3} @(\d+)\b")
@@ -75,6 +79,12 @@ _GOES = re.compile(
 )
 _STACKED = re.compile(r"\b(?:stack\w*|tower|pile|sandwich|layer|middle|(?:on|very|the) top(?! of)|other way)\b")
 """With these, what is under another thing may be said of what is put on it."""
+_DESCRIBES = re.compile(
+    r"\b(?:one|other|another|rest|same|each|every\w*|all|both|any\w*|some\w*|thing|what|whatever|where|whose|who"
+    r"|it|them|they|those|these|more|next|new|not|isnt|without|\w{3,}est"
+    r"|(?:small|larg|bigg|tall|short|long|heavi|light|old|young|near|clos|dark|wid|thinn|thick|clean|dirti|low|high)er)\b"
+)
+"""What may stand for a thing that is not named."""
 _BINS = frozenset({"recycling", "compost", "trash", "rubbish", "garbage", "waste", "dustbin", "wastebasket"})
 _NO_NAMES = frozenset(
     {"left", "right", "top", "bottom", "front", "back", "side", "of", "in", "on", "with", "the", "one"}
@@ -93,6 +103,7 @@ class _Said(NamedTuple):
         at: Which mention is that of the others; -1 if none is.
         words: The relation as it was said.
         is_way: Whether the robot itself is to go there.
+        is_reference: Whether it only tells which thing is meant: "the one left of the bottle".
     """
 
     what: frozenset[str]
@@ -101,6 +112,7 @@ class _Said(NamedTuple):
     at: int = -1
     words: str = ""
     is_way: bool = False
+    is_reference: bool = False
 
     def may_be(self, what: str, where: str) -> bool:
         """Whether two things may be meant."""
@@ -120,6 +132,7 @@ class RelationCheck(PlanCheck):
     model: RobotModel
     instruction: str
     scene: str
+    _seen: frozenset[str] = field(init=False)
     _names: frozenset[str] = field(init=False)
     _mentions: Sequence[frozenset[str]] = field(init=False)
     _text: str = field(init=False)  # with a number for each mention
@@ -129,7 +142,8 @@ class RelationCheck(PlanCheck):
 
     def __post_init__(self) -> None:
         entries = (entry.partition(" ")[0] for entry in plain_scene(self.scene).split(", "))
-        self._names = frozenset(filter(None, entries)).union(self.model.places)
+        self._seen = frozenset(filter(None, entries)) - frozenset(self.model.places)
+        self._names = self._seen.union(self.model.places)
         self._read()
 
     def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:
@@ -146,6 +160,8 @@ class RelationCheck(PlanCheck):
 
     def _problem_of(self, call: SkillCall, names: list[str]) -> str:
         """Returns why a call contradicts the instruction; empty if it does not."""
+        if twin := next(filter(None, map(self._named_instead, names)), ""):
+            return twin
         skill = self.model.skill(call.name)
         match skill.effect if skill else None, names:
             case ((Approach() | GoTo() | MoveTool()), [where]):
@@ -166,6 +182,9 @@ class RelationCheck(PlanCheck):
         """Returns why a thing is not to be brought to another one; empty if it may be."""
         ways = [each for each in self._said if each.may_be(what, where)]
         self._used.add(where)
+        is_passed_over = where in self._seen and not any(where in names for names in self._mentions)
+        if is_passed_over and self._mentions and not _DESCRIBES.search(self._text):
+            return f"the instruction says nothing of the {_plain(where)}"
         if any(each.relation == "on" or (is_pushed and each.relation == "beside") for each in ways):
             return ""
         other = next((each for each in ways if each.relation != "away"), None)
@@ -178,6 +197,17 @@ class RelationCheck(PlanCheck):
             return f"the {_plain(what)} is to leave the {_plain(where)}"
         reverse = (each for each in self._said if each.relation == "on" and where in each.what and what in each.where)
         return f"the {_plain(where)} is to go to the {_plain(what)}" if any(reverse) and not is_turned else ""
+
+    def _named_instead(self, name: str) -> str:
+        """Returns why a thing is not meant: the instruction names another one that only one word tells from it."""
+        if name in self.model.places or any(name in names for names in self._mentions) or _DESCRIBES.search(self._text):
+            return ""
+        words = bare_words(name.replace("_", " "))
+        for other in (next(iter(names)) for names in self._mentions if len(names) == 1):
+            pairs = [*zip_longest(words, bare_words(other.replace("_", " ")), fillvalue="")]
+            if len(pairs) > 1 and sum(one != another for one, another in pairs) == 1:
+                return f"the instruction says {_plain(other)}, and not {_plain(name)}"
+        return ""
 
     def _throws_away(self, where: str) -> str:
         """Returns why the robot's own bin is not meant: the instruction names another one; empty if it may be."""
@@ -198,10 +228,15 @@ class RelationCheck(PlanCheck):
         """Returns why a thing is not to be moved: the instruction only says what goes there; empty if it may be."""
         mentions = [at for at, names in enumerate(self._mentions) if name in names]
         targets = {each.at for each in self._said if each.what and each.relation in ("on", "beside")}
+        targets |= {each.at for each in self._said if each.is_reference and each.relation == "side"}
         if not mentions or not targets.issuperset(mentions) or _TURNED_ROUND.search(self._text):
             return ""
         is_taken_up = _TAKEN_UP.search(self._text.partition(f"@{mentions[0]} ")[2])
-        return "" if is_taken_up else f"the instruction says what goes to the {_plain(name)}, and not to move that"
+        return (
+            ""
+            if is_taken_up
+            else f"the instruction says what goes to the {_plain(name)} or is there, and not to move that"
+        )
 
     def _goes_elsewhere(self, where: str) -> str:
         """Returns why a robot is not to go to a thing; empty if it may."""
@@ -230,7 +265,8 @@ class RelationCheck(PlanCheck):
                 found = _IS_WHAT_BEHIND.match(text, match.end())
                 what = self._mentions[int(found[1])] if found else what
             where = self._listed(lists, at, at) if relation == "side" else self._mentions[at]
-            yield _Said(what, relation, where, at, match[relation], is_way=_GOES.search(before) is not None)
+            is_way, is_reference = _GOES.search(before) is not None, _IS_THE_ONE.search(before) is not None
+            yield _Said(what, relation, where, at, match[relation], is_way=is_way, is_reference=is_reference)
             first = at + 1
         for match in _COVERED.finditer(text):
             yield _Said(self._mentions[int(match[2])], "on", self._mentions[int(match[1])], int(match[1]))

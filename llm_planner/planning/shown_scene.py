@@ -337,8 +337,14 @@ class _Task:
         return found
 
     def names_kind(self, named: Collection[int]) -> bool:
-        """Whether it speaks of a kind of things, with a word that is not at one of the places ``named``."""
-        return any(place not in named for kind in _KINDS.intersection(self.words) for place in self.starts[kind])
+        """Whether it speaks of a kind of things, with a word that is not at one of the places ``named``.
+
+        Not with one for the robot itself, where something else is named: "move the tool above the vial".
+        """
+        said = self.written.split()
+        own = {place for word in self.robot_words for place in self.starts.get(word, ()) if said[place] == word}
+        places = (place for kind in _KINDS.intersection(self.words) for place in self.starts[kind])
+        return any(place not in named and not (named and place in own) for place in places)
 
     @property
     def is_definite(self) -> bool:

@@ -224,7 +224,7 @@ def plan_of_cry(model: RobotModel, instruction: str) -> str:
     halts = "stop" in _alone(next(filter(_says_more, clauses), ""))
     if not (is_held or must_open or halts or is_cry(clauses) or _reports_caught(clauses)):
         return ""
-    is_held = is_held and not _ORDERS.search(_GRIPPED.sub(" ", text))
+    is_held = is_held and not _ORDERS.search(_LETS_GO.sub(" ", _GRIPPED.sub(" ", text)))
     lets_go = (is_held or must_open or _LETS_GO_OF_SOMEBODY.search(text)) and not _KEEP.search(text)
     return _plan_of(model, {"stop", "release"} if lets_go else {"stop"})
 
@@ -267,7 +267,8 @@ def _orders(instruction: str) -> set[str]:
     if any(map(_HALTS.search, told)) and (orders := _alone(*told)):
         return {"stop"} if is_gripped else orders
     if _reports_caught(clauses):
-        opens = is_gripped and not _KEEP.search(" ".join(freed)) and not _ORDERS.search(" ".join(freed))
+        text = " ".join(freed)
+        opens = is_gripped and not _KEEP.search(text) and not _ORDERS.search(_LETS_GO.sub(" ", text))
         return {"stop", "release"} if opens else {"stop"}
     begun = next(filter(_says_more, freed), "")
     halts = _halts(begun) and (is_gripped or all(map(_orders_nothing_else, clauses)))

@@ -54,6 +54,7 @@ def test_nothing_is_done_for_a_question_about_what_the_robot_does(said, plan):
         ("get ready to take off", "tk();"),
         ("pretend you fly 1 m forward", "mf(100);"),
         ("I will tell you when to land", "ld();"),
+        ("it was supposed to stay on the floor", "tk();"),
     ],
 )
 def test_nothing_is_done_for_a_report_a_denial_or_a_pretence(said, plan):

@@ -137,6 +137,35 @@ def test_the_bin_of_the_scene_is_meant_and_not_the_robots_own():
 
 
 @pytest.mark.parametrize(
+    ("instruction", "scene", "wrong", "right"),
+    [
+        ("move above beaker b", "beaker_a, beaker_b", "move_to(beaker_a);", "move_to(beaker_b);"),
+        ("lift crate 3", "crate_2, crate_3", "pick(crate_2);", "pick(crate_3);"),
+        ("pick up the left shoe", "left_shoe, right_shoe", "pick(right_shoe);", "pick(left_shoe);"),
+        ("the red book goes on the shelf", "red_book, blue_book, shelf", "pick(blue_book);", "pick(red_book);"),
+    ],
+)
+def test_what_one_word_tells_from_what_is_named_is_another_thing(instruction, scene, wrong, right):
+    assert "and not" in verdicts(instruction, scene, wrong)[1]
+    assert not verdicts(instruction, scene, right)[1]
+    assert not verdicts(f"{instruction}, no, the other one", scene, wrong)[1]
+
+
+@pytest.mark.parametrize("order", ["the cup out of the way, to whichever side", "clear the cup off, then go home"])
+def test_nothing_is_put_on_what_nobody_speaks_of(order):
+    assert "says nothing of the plate" in verdicts(order, "cup, plate", "pick(cup);place(cup,plate);")[1]
+    assert not verdicts(order, "cup, plate", "pick(cup);place(cup,left_area);")[1]
+    assert not verdicts("put the cup on something flat", "cup, plate", "pick(cup);place(cup,plate);")[1]
+
+
+@pytest.mark.parametrize("said", ["left of", "to the right of", "that's behind", "which stands in front of"])
+def test_a_thing_that_tells_which_one_is_meant_is_not_it(said):
+    order = f"the one {said} the lamp goes in the bin"
+    assert "not to move that" in verdicts(order, DISHES, "pick(lamp);")[1]
+    assert not verdicts(order, DISHES, "pick(fork);place(fork,bin);")[1]
+
+
+@pytest.mark.parametrize(
     "said", ["behind", "round behind", "under", "to the left of", "in between the lamp and", "around"]
 )
 def test_nothing_goes_behind_a_thing(said):

@@ -48,6 +48,13 @@ def test_entries_that_the_task_names_are_shown(scene, task, expected):
     assert shown(scene, task) == expected
 
 
+def test_a_word_for_the_robot_itself_is_no_kind_of_things_where_something_is_named():
+    arm = RobotLibrary().get("indy7")
+    scene = "jar_a, jar_b, pliers"
+    assert shown_scene(scene, "hold the tool over jar b", arm) == "jar_b"
+    assert "pliers" in shown_scene(scene, "put the tools in jar b", arm)
+
+
 @pytest.mark.parametrize(
     ("one", "many"),
     re.findall(

@@ -42,11 +42,30 @@ def test_nothing_is_put_on_itself():
         ("say stop out loud", "stop out loud", False),
         ('say "give it to them"', "give it to them", True),
         ("say welcome to the depot", "welcome to the depot", True),
+        ("yell when you see it", "when you see it", False),
+        ("say if only", "if only", True),
         ("call the master with please come to me", "please come to me", True),
     ],
 )
 def test_whom_to_say_it_to_is_not_said(instruction, said, is_right):
     assert (not problem(instruction, f"l('{said}');", says_only_what_is_asked=True)) == is_right
+
+
+@pytest.mark.parametrize(
+    ("asked", "is_right"),
+    [
+        ("does the meter show 40", True),
+        ("does the meter show forty", True),
+        ("does the meter show 14", False),
+        ("does the meter show fourteen", False),
+        ("what does the meter show", True),
+    ],
+)
+def test_what_is_asked_has_the_numbers_of_the_instruction(asked, is_right):
+    plan = f"->p('{asked}');"
+    assert (not problem("is the meter at forty?", plan, says_only_what_is_asked=True)) == is_right
+    assert not problem("is the meter at forty?", plan)
+    assert not problem("is the meter broken?", plan, says_only_what_is_asked=True)
 
 
 def test_nothing_is_put_on_what_lies_on_it():

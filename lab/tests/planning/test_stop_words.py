@@ -274,6 +274,8 @@ def test_a_task_is_no_stop(task):
         "no, stop, you've got my hand, open up",
         "stop, my hand is in your gripper, it hurts",
         "my left hand is stuck in your claw, stop",
+        "you are squeezing her wrist, let go of it, let go",
+        "it's crushing his finger, release, release!",
     ],
 )
 def test_a_gripper_that_holds_somebody_opens(report):
