@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -117,14 +117,19 @@ def worker(
 
 @contextmanager
 def _run_once(config: Path, node: int) -> Iterator["subprocess.Popen[bytes]"]:
-    """Runs the worker of one engine in a process of its own: vLLM starts anew with every head."""
+    """Runs the worker of one engine in processes of its own: vLLM starts anew with every head.
+
+    They are a group, which is killed as one: vLLM's own workers outlive the process that started them, and would keep
+    the memory of their GPUs from the next engine.
+    """
     program = [sys.executable, "-c", "from llm_planner.cli.main import main; main()", "cluster", "worker", "--once"]
     command = ends_with_parent([*program, "--config", str(config), "--node", str(node)], signal.SIGKILL)
-    process = subprocess.Popen(command)
+    process = subprocess.Popen(command, start_new_session=True)
     try:
         yield process
     finally:
-        process.kill()  # its own workers end with it
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 

@@ -2,6 +2,8 @@
 import json
 import re
 import socket
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from typer.testing import CliRunner
 from llm_planner.backends.cluster.commands import node_commands
 from llm_planner.backends.cluster.description import Cluster, Node, load_cluster
 from llm_planner.backends.cluster.reach import check_reachable
-from llm_planner.cli.cluster import app
+from llm_planner.cli.cluster import _run_once, app
 from llm_planner.core.errors import ErrorCode, PlannerError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -77,7 +79,7 @@ def test_no_file_and_no_mapping(tmp_path):
 )
 def test_limits_of_the_model(tmp_path, changes, hint):
     (tmp_path / "config.json").write_text(json.dumps({"num_hidden_layers": 3, "num_attention_heads": 5}))
-    assert hint in refusal(write(tmp_path, model=str(tmp_path), **changes))
+    assert hint in refusal(write(tmp_path, model=str(tmp_path), **changes), ErrorCode.INVALID_CONFIG)
 
 
 def test_one_machine_needs_no_ray(tmp_path):
@@ -163,3 +165,32 @@ def test_the_address_for_the_planner_has_brackets_too(tmp_path, monkeypatch):
     monkeypatch.setattr("llm_planner.cli.cluster.check_reachable", lambda *_: None)
     checked = run("check", write(tmp_path, nodes=[{"address": "fd00::1", "gpus": 1}]))
     assert "--base-url http://[fd00::1]:8000/v1" in checked.output
+
+
+def is_running(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("ends_itself", [True, False])
+def test_nothing_of_one_engine_is_left_for_the_next(monkeypatch, tmp_path, ends_itself):
+    """vLLM's workers outlive the process that started them, however it ends."""
+    file = tmp_path / "pid"
+    program = (
+        "import subprocess, sys, time, pathlib\n"
+        "worker = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        f"pathlib.Path({str(file)!r}).write_text(f'{{worker.pid}}\\n')\n"
+        f"time.sleep({0 if ends_itself else 600})\n"
+    )
+    monkeypatch.setattr("llm_planner.cli.cluster.ends_with_parent", lambda *_: [sys.executable, "-c", program])
+    with _run_once(tmp_path / "planner.yaml", 1) as process:
+        while not (file.is_file() and file.read_text().endswith("\n")):
+            time.sleep(0.01)
+        if ends_itself:
+            process.wait()
+        pid = int(file.read_text())
+        assert is_running(pid)
+    while is_running(pid):
+        time.sleep(0.01)  # until the test's own limit
