@@ -139,7 +139,7 @@ def test_a_file_that_cannot_be_read_has_one_code(tmp_path, name, read, content):
     ("text", "said"),
     [
         ("colour: 1", "colour: there is no such setting; docs/parameters.md has all"),
-        ("enginge: {}", "enginge: there is no such setting; did you mean engine?"),
+        ("engin_: {}", "engin_: there is no such setting; did you mean engine?"),
         ("engine: {modl: x}", "engine.modl: there is no such setting; did you mean model?"),
     ],
 )

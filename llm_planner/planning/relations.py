@@ -82,7 +82,7 @@ _STACKED = re.compile(r"\b(?:stack\w*|tower|pile|sandwich|layer|middle|(?:on|ver
 _DESCRIBES = re.compile(
     r"\b(?:one|other|another|rest|same|each|every\w*|all|both|any\w*|some\w*|thing|what|whatever|where|whose|who"
     r"|it|them|they|those|these|more|next|new|not|isnt|without|\w{3,}est"
-    r"|(?:small|larg|bigg|tall|short|long|heavi|light|old|young|near|clos|dark|wid|thinn|thick|clean|dirti|low|high)er)\b"
+    r"|(?:small|bigg|tall|short|long|heavi|light|old|young|near|dark|wid|thick|clean|dirti|low|high)er|larger|closer|thinner)\b"
 )
 """What may stand for a thing that is not named."""
 _BINS = frozenset({"recycling", "compost", "trash", "rubbish", "garbage", "waste", "dustbin", "wastebasket"})
