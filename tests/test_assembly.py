@@ -188,7 +188,7 @@ def test_a_mistake_is_named_with_its_path(tmp_path, text, named):
     path.write_text(text, encoding="utf-8")
     with pytest.raises(PlannerError, match=named) as caught:
         load_config(path)
-    assert caught.value.code is (ErrorCode.INVALID_FILE if named == "YAML" else ErrorCode.INVALID_CONFIG)
+    assert caught.value.code is (ErrorCode.INVALID_FILE if named in ("YAML", "list") else ErrorCode.INVALID_CONFIG)
 
 
 def test_a_file_that_is_missing_is_named(tmp_path):

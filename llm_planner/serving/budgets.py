@@ -372,7 +372,8 @@ class Budgets:
         scheduler, own_id = self._scheduler, kept.goal.request.request_id
         config, reservations = scheduler.config, scheduler.reservations
         has_free_slot = scheduler.num_running + scheduler.num_ready <= config.max_num_seqs
-        present = {*scheduler.running, *(scheduler.ready if has_free_slot else ())}
+        may_join = has_free_slot or own_id in reservations  # beside its slot there are others for them
+        present = {*scheduler.running, *(scheduler.ready if may_join else ())}
         decided = {r: k for r, k in self._kept.items() if r != own_id and k.decision is not None}
         alongside = set() if not kept.goal.generation.is_decoding else self._decoding_alongside(decided)
         reserved = [k for r, k in decided.items() if r in reservations or r in alongside]

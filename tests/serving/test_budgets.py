@@ -425,6 +425,19 @@ arrivals = st.lists(
     max_num_seqs=4,
     is_exact=False,
 )
+@example(
+    arrivals=[
+        (0.0, "go", None, BudgetScope.FIRST_SEGMENT, 0),
+        (0.0, "go", None, BudgetScope.FIRST_SEGMENT, 0),
+        (0.0, "go", None, BudgetScope.FIRST_SEGMENT, 0),
+        (0.375, "go", None, BudgetScope.FIRST_SEGMENT, 0),
+        (0.25, "go", 0.75, BudgetScope.FIRST_SEGMENT, 247),
+        (0.25, "long", 0.5, BudgetScope.FIRST_SEGMENT, 0),
+    ],
+    policy="fcfs",
+    max_num_seqs=2,
+    is_exact=True,
+)
 @example(  # two that wait for a third one's reserved slot go on together
     arrivals=[
         (0.375, "go", 1.0, BudgetScope.FIRST_SEGMENT, 0),

@@ -54,7 +54,7 @@ def test_orders_of_the_corpus_can_be_parts_of_larger_ones():
 
 def test_sentences_about_a_scene_can_be_about_other_things():
     rng = random.Random(2)
-    drawn = rng.sample([f for f in FRAMES if f.scene], 300)
+    drawn = [f for f in rng.sample([f for f in FRAMES if f.scene], 300) if not refusals([f], ROBOTS)[1]]
     changed = [new for new, old in zip([renamed(rng, f) for f in drawn], drawn, strict=True) if new != old]
     assert len(changed) > 180
     assert_right(changed)
