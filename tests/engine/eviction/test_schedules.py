@@ -174,7 +174,7 @@ def test_everyone_writes_what_it_writes_alone(backends, expected):
         lookahead=st.sampled_from(["off", "always"]),
         can_offload=st.booleans(),
         num_host_blocks=st.sampled_from((12, 30, NUM_BLOCKS)),
-        lost_share=st.sampled_from((0.0, 0.5)),
+        lost_share=st.sampled_from((0.0, 0.5, 1.0)),
         max_num_seqs=st.integers(2, 6),
         max_num_batched_tokens=st.integers(8, 120),
     )
