@@ -115,7 +115,7 @@ class NameCheck(PlanCheck):
 
     def _misspoken(self, effect: object, call: SkillCall) -> str:
         """Returns what a call says, or asks, that the instruction does not; empty if nothing."""
-        if isinstance(effect, Say) and not (self._is_said(call) and self._is_no_case(call)):
+        if isinstance(effect, Say) and (not self._is_said(call) or self._says_when(call)):
             return f"what to say: {call.arguments[0]!r} is not in the instruction as words to say"
         if isinstance(effect, Ask) and (others := _numbers(str(call.arguments[0])) - self._numbers) and self._numbers:
             return f"what to ask: the instruction says {min(self._numbers)}, and not {min(others)}"
@@ -157,10 +157,9 @@ class NameCheck(PlanCheck):
         is_quoted = _IN_QUOTES.search(self.instruction) is not None
         return all(self._is_whole(bare_words(text)) and (is_quoted or not _HOW_TO_SAY.search(text)) for text in texts)
 
-    def _is_no_case(self, call: SkillCall) -> bool:
-        """Whether the words to say are more than when to say them: "shout if you find it"."""
-        texts = [str(text) for text in call.arguments]
-        return bool(_IN_QUOTES.search(self.instruction)) or not any(map(_WHEN_TO_SAY.match, texts))
+    def _says_when(self, call: SkillCall) -> bool:
+        """Whether the words to say are those for when to say something: "shout if you find it"."""
+        return not _IN_QUOTES.search(self.instruction) and any(_WHEN_TO_SAY.match(str(text)) for text in call.arguments)
 
     def _is_whole(self, words: Sequence[str]) -> bool:
         """Returns whether the instruction has these words, and if in quotes, nothing else within the same quotes."""

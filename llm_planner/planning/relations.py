@@ -227,8 +227,8 @@ class RelationCheck(PlanCheck):
     def _stays(self, name: str) -> str:
         """Returns why a thing is not to be moved: the instruction only says what goes there; empty if it may be."""
         mentions = [at for at, names in enumerate(self._mentions) if name in names]
-        targets = {each.at for each in self._said if each.what and each.relation in ("on", "beside")}
-        targets |= {each.at for each in self._said if each.is_reference and each.relation == "side"}
+        places = (each for each in self._said if each.is_reference or each.what)
+        targets = {each.at for each in places if each.is_reference or each.relation in ("on", "beside")}
         if not mentions or not targets.issuperset(mentions) or _TURNED_ROUND.search(self._text):
             return ""
         is_taken_up = _TAKEN_UP.search(self._text.partition(f"@{mentions[0]} ")[2])
@@ -265,7 +265,8 @@ class RelationCheck(PlanCheck):
                 found = _IS_WHAT_BEHIND.match(text, match.end())
                 what = self._mentions[int(found[1])] if found else what
             where = self._listed(lists, at, at) if relation == "side" else self._mentions[at]
-            is_way, is_reference = _GOES.search(before) is not None, _IS_THE_ONE.search(before) is not None
+            is_way = _GOES.search(before) is not None
+            is_reference = relation == "side" and _IS_THE_ONE.search(before) is not None
             yield _Said(what, relation, where, at, match[relation], is_way=is_way, is_reference=is_reference)
             first = at + 1
         for match in _COVERED.finditer(text):

@@ -109,9 +109,9 @@ def read_last_words(path: Path) -> PlannerError | None:
     """Returns why a process has ended; None if it left no word."""
     try:
         code, message = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return PlannerError(ErrorCode(code), message)
+    except (OSError, ValueError):  # it may have been killed while it wrote
         return None
-    return PlannerError(ErrorCode(code), message)
 
 
 class _StopSignal:

@@ -372,8 +372,8 @@ class Budgets:
         scheduler, own_id = self._scheduler, kept.goal.request.request_id
         config, reservations = scheduler.config, scheduler.reservations
         has_free_slot = scheduler.num_running + scheduler.num_ready <= config.max_num_seqs
-        may_join = has_free_slot or own_id in reservations  # beside its slot there are others for them
-        present = {*scheduler.running, *(scheduler.ready if may_join else ())}
+        has_own = own_id in reservations  # then ready ones may run in the other slots, however many there are
+        present = {*scheduler.running, *(scheduler.ready if has_free_slot or has_own else ())}
         decided = {r: k for r, k in self._kept.items() if r != own_id and k.decision is not None}
         alongside = set() if not kept.goal.generation.is_decoding else self._decoding_alongside(decided)
         reserved = [k for r, k in decided.items() if r in reservations or r in alongside]
@@ -381,7 +381,7 @@ class Budgets:
         counted = {own_id, *reservations.live, *alongside}
         others = [g for g in scheduler.generations if g.request_id not in counted]
         needs_room = kept.decision is None or kept.decision.waits_for_memory
-        limits = [] if own_id in reservations else [r.max_co_batched for r in reservations.live.values()]
+        limits = [] if has_own else [r.max_co_batched for r in reservations.live.values()]
         return Load(
             has_free_slot=has_free_slot,
             kv_lens=tuple(_kv_len(g) for g in others if g in present),

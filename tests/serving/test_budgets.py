@@ -425,7 +425,7 @@ arrivals = st.lists(
     max_num_seqs=4,
     is_exact=False,
 )
-@example(
+@example(  # more goals than slots: who holds one is not alone for that
     arrivals=[
         (0.0, "go", None, BudgetScope.FIRST_SEGMENT, 0),
         (0.0, "go", None, BudgetScope.FIRST_SEGMENT, 0),

@@ -5,6 +5,7 @@ Book, loop, session, gate, parser and the robot's executor are real; the model i
 """
 
 import itertools
+import math
 
 import pytest
 from hypothesis import note, settings
@@ -140,11 +141,21 @@ class World:
     """A planner and a robot. ``network`` holds segments on their way, ``reports`` what the robot says."""
 
     def __init__(
-        self, plan, another, truths, *, policy="fcfs_segment", takes_open_blocks=True, can_insert=True, **options
+        self,
+        plan,
+        another,
+        truths,
+        *,
+        policy="fcfs_segment",
+        takes_open_blocks=True,
+        can_insert=True,
+        waits_for_plan_s=0.0,
+        **options,
     ):
         self.plans = [plan, another, another]  # the model writes the other one whenever something has failed
         self.truth = lambda name: truths[int(name[1:]) % len(truths)]
         self.policy, self.can_insert, self.options = policy, can_insert, options
+        self.waits_for_plan_s = waits_for_plan_s
         self.now_s, self.made, self.failed_at = 0.0, [], []
         self.network, self.reports, self.events = [], [], []
         self.is_over, self.num_lost_reports = False, 0
@@ -171,6 +182,7 @@ class World:
                 **self.options,
             ),
             max_replans=MAX_REPLANS,
+            waits_for_plan_s=self.waits_for_plan_s,
         )
         self.events = []
         if (record := self.book.get("r1")).result is None:
@@ -342,6 +354,7 @@ class OpenBlocks(RuleBasedStateMachine):
         policy=st.sampled_from(("fcfs_segment", "fcfs_stream", "fcfs", "tardiness")),
         takes_open_blocks=st.sampled_from((True, True, True, False)),
         can_insert=st.booleans(),
+        waits_for_plan_s=st.sampled_from((0.0, 0.25, math.inf)),
         num_steps=st.integers(0, 60),
     )
     def begin(self, plan, another, truths, num_steps, **options):
