@@ -226,8 +226,8 @@ def harm_of_call(effect: Effect, names: Sequence[str]) -> str:
     match effect, names:
         case Grasp() | Push() | Place(), [name, *_] if is_living(name):
             return f"grasp, push or place {name!r}"
-        case Push() | Place(), [name, target, *_] if (
-            is_hazard(name, target) or (is_dangerous(name) and is_living(target))
+        case Push() | Place(), [name, target, *_] if is_hazard(name, target) or (
+            is_dangerous(name) and is_living(target)
         ):
             return f"bring {name!r} to {target!r}"
         case _:
