@@ -38,8 +38,8 @@ from llm_planner.engine_profile import (
     no_profile,
 )
 from llm_planner.language.prose import ProseUnit
-from llm_planner.planning.checks import instruction_checks
 from llm_planner.planning.failure_context import ReplanContext
+from llm_planner.planning.instruction.checks import instruction_checks
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.prediction.execution_time import ProfiledTimes, check_fits
 from llm_planner.prediction.length import LengthPredictor

@@ -14,7 +14,7 @@ from llm_planner.core.segment import ZERO_DURATION, Segment
 from llm_planner.language.parser import IncrementalParser
 from llm_planner.language.printer import to_text
 from llm_planner.language.syntax import Part
-from llm_planner.planning.gate import SafetyGate
+from llm_planner.planning.safety.gate import SafetyGate
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import RobotModel

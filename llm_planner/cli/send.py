@@ -87,7 +87,7 @@ def send(
             ErrorCode.INVALID_TIME_BUDGET, f"--time-budget is {time_budget}; give seconds above 0, or 0 for none"
         )
     from llm_planner.core.clock import MonotonicClock
-    from llm_planner.planning.stop_words import is_stop
+    from llm_planner.planning.instruction.stop_words import is_stop
     from llm_planner.ros.commander import DISCOVERY_S, SIGN_OF_LIFE_S, Commander, planner_of, robot_name
     from llm_planner.ros.spinning import spinning
     from llm_planner.srv import Instruct

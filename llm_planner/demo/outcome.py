@@ -10,7 +10,7 @@ from llm_planner.core.skill import Value
 from llm_planner.demo.task import Task
 from llm_planner.language.parser import parse
 from llm_planner.language.syntax import If, Loop, Return, Statement
-from llm_planner.planning.gate import SafetyGate
+from llm_planner.planning.safety.gate import SafetyGate
 from llm_planner.robots.interpreter import Outcome, run_plan
 from llm_planner.robots.model import Pose, RobotModel
 from llm_planner.robots.motion import wrapped_deg

@@ -7,8 +7,8 @@ The probability of a sequence as a measure of confidence: Malinin and Gales, "Un
 Structured Prediction" (ICLR 2021), Eq. (6). Deviation: not normalised by length, because one wrong token makes a wrong
 statement; a plan is as sure as its least sure statement, so that long plans are not suspect for their length.
 Tokens that amount to the same are added up, as Kuhn, Gal and Farquhar, "Semantic Uncertainty" (ICLR 2023), Eq. (2), do
-with whole answers: where a name is divided into words (``planning.spelling`` decides that), and, in an emergency, which
-way out of a danger is taken.
+with whole answers: where a name is divided into words (``instruction.spelling`` decides that), and, in an emergency,
+which way out of a danger is taken.
 """
 
 import math

@@ -11,7 +11,7 @@ from functools import cache
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.language.parser import parse
 from llm_planner.language.syntax import Unclear
-from llm_planner.planning.gate import SafetyGate
+from llm_planner.planning.safety.gate import SafetyGate
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import Example, RobotModel, Skill
 

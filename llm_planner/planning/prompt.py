@@ -13,7 +13,7 @@ from functools import lru_cache
 from llm_planner.core.skill import ArgumentType
 from llm_planner.language.texts import QUOTED
 from llm_planner.planning.examples import usable_examples
-from llm_planner.planning.quantities import with_plain_amounts
+from llm_planner.planning.instruction.quantities import with_plain_amounts
 from llm_planner.planning.untrusted import ascii_letters, flatten, plain_scene, plain_task
 from llm_planner.robots.effect import Translate, Turn
 from llm_planner.robots.model import Argument, Example, RobotModel, Skill

@@ -20,16 +20,16 @@ from llm_planner.language.printer import to_text
 from llm_planner.language.syntax import Closing, Fail, If, Opening, Part, Return, Statement, Unclear
 from llm_planner.planning.confidence import Confidence
 from llm_planner.planning.failure_cause import is_lasting
-from llm_planner.planning.gate import Mark
+from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
 from llm_planner.planning.repetition import StepWatch, TextWatch, WordWatch
-from llm_planner.planning.verdict import PlanCheck, Verdict
+from llm_planner.planning.safety.gate import Mark
 
 MAX_CANDIDATES = 3
 _EDGES = {Opening: BlockEdge.OPENS, Closing: BlockEdge.CLOSES}
 
 
 class Gate(Protocol):
-    """What a session requires of ``planning.gate.SafetyGate``."""
+    """What a session requires of ``planning.safety.gate.SafetyGate``."""
 
     @property
     def mark(self) -> Mark:

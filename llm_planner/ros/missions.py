@@ -18,7 +18,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanMetrics, PlanRequest, Urgency
 from llm_planner.core.segment import Segment, SegmentReport
 from llm_planner.core.skill import SkillCall
-from llm_planner.planning.stop_words import begins_with_stop, immediate_plan, is_stop, plan_of_cry
+from llm_planner.planning.instruction.stop_words import begins_with_stop, immediate_plan, is_stop, plan_of_cry
 from llm_planner.robots.effect import Gripper
 from llm_planner.robots.model import RobotModel
 from llm_planner.ros import conversions, metrics, orders
@@ -82,9 +82,9 @@ class Missions:
     def instruct(self, order: Instruct.Request, *, num_replans: int = 0, follower: Follower | None = None) -> None:
         """Begins to do what is asked; a ``PlanOutcome`` will follow.
 
-        An order that acts at once (``planning.stop_words``) is obeyed, whatever the robot does, and needs no planner.
-        One that begins with a stop ends what the robot does; then comes what else it says. A cry at a robot that would
-        refuse any other instruction stops it.
+        An order that acts at once (``planning.instruction.stop_words``) is obeyed, whatever the robot does, and needs
+        no planner. One that begins with a stop ends what the robot does; then comes what else it says. A cry at a robot
+        that would refuse any other instruction stops it.
 
         Args:
             order: What is asked.

@@ -14,19 +14,19 @@ from llm_planner.core.step import SamplingParams, Sequence
 from llm_planner.language.parser import IncrementalParser
 from llm_planner.language.syntax import Statement
 from llm_planner.language.texts import with_spaces
-from llm_planner.planning.directions import ways_out, ways_to_things
 from llm_planner.planning.failure_context import FailureContext, ReplanContext
-from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import continued, lark_grammar
-from llm_planner.planning.harm import harm_of
 from llm_planner.planning.in_words import in_words
-from llm_planner.planning.mentioned import Mentioned
+from llm_planner.planning.instruction.directions import ways_out, ways_to_things
+from llm_planner.planning.instruction.shown_scene import is_clear, may_need_all, shown_scene
+from llm_planner.planning.instruction.spelling import Spelling
+from llm_planner.planning.instruction.stop_words import immediate_plan
+from llm_planner.planning.instruction.verdict import PlanCheck
 from llm_planner.planning.prompt import PromptStyle
+from llm_planner.planning.safety.gate import SafetyGate
+from llm_planner.planning.safety.harm import harm_of
+from llm_planner.planning.safety.mentioned import Mentioned
 from llm_planner.planning.session import PlanSession
-from llm_planner.planning.shown_scene import is_clear, may_need_all, shown_scene
-from llm_planner.planning.spelling import Spelling
-from llm_planner.planning.stop_words import immediate_plan
-from llm_planner.planning.verdict import PlanCheck
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import RobotModel

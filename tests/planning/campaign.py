@@ -25,8 +25,8 @@ from llm_planner.core.skill import ArgumentType
 from llm_planner.language.errors import PlanSyntaxError
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
-from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.limits import MAX_CALLS
+from llm_planner.planning.safety.gate import SafetyGate
 from llm_planner.robots.driver import SkillStatus
 from llm_planner.robots.effect import Home, Land, TakeOff, Translate
 from llm_planner.robots.interpreter import Interpreter

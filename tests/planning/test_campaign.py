@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from llm_planner.planning.forecast import Forecast
-from llm_planner.planning.types import TypeChecker
+from llm_planner.planning.safety.forecast import Forecast
+from llm_planner.planning.safety.types import TypeChecker
 from llm_planner.robots import arm
 from llm_planner.robots.mobile import MobileBody
 from tests.planning.campaign import judge, judge_many

@@ -13,7 +13,7 @@ from llm_planner.core.segment import BlockEdge, ReportStatus, SegmentReport
 from llm_planner.core.step import TokenChoice
 from llm_planner.planning.confidence import Confidence
 from llm_planner.planning.in_words import in_words
-from llm_planner.planning.verdict import Verdict
+from llm_planner.planning.instruction.verdict import Verdict
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.serving.fake import FakeTokenizer
 from tests.serving.builders import make_session

@@ -13,8 +13,8 @@ from llm_planner.engine.block_manager import BlockManager
 from llm_planner.engine.prefix_store import PrefixStore
 from llm_planner.language.parser import parse
 from llm_planner.language.syntax import Fail, Loop, Return, Unclear
-from llm_planner.planning.checks import instruction_checks
 from llm_planner.planning.examples import left_out, usable_examples
+from llm_planner.planning.instruction.checks import instruction_checks
 from llm_planner.planning.prompt import PromptStyle, build_prompt
 from llm_planner.robots.interpreter import run_plan
 from llm_planner.robots.library import RobotLibrary

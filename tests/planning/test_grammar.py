@@ -12,8 +12,8 @@ from llguidance import LLMatcher, LLTokenizer
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.language.parser import IncrementalParser, parse
 from llm_planner.language.printer import to_text
-from llm_planner.planning.gate import SafetyGate
 from llm_planner.planning.grammar import continued, lark_grammar
+from llm_planner.planning.safety.gate import SafetyGate
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import SilenceStep
 from tests.language.test_closing import closed

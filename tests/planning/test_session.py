@@ -22,8 +22,8 @@ from llm_planner.core.segment import (
 )
 from llm_planner.core.skill import SkillCall
 from llm_planner.core.step import TokenChoice
+from llm_planner.planning.instruction.verdict import Verdict
 from llm_planner.planning.session import Progress
-from llm_planner.planning.verdict import Verdict
 from llm_planner.serving.fake import FakeTokenizer
 from tests.serving.builders import StubGate, make_session
 

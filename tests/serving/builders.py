@@ -14,7 +14,7 @@ from llm_planner.core.skill import SkillCall
 from llm_planner.core.step import Sequence
 from llm_planner.language.parser import IncrementalParser
 from llm_planner.language.syntax import Assign, Call, If, Loop, Statement
-from llm_planner.planning.gate import Mark
+from llm_planner.planning.safety.gate import Mark
 from llm_planner.planning.session import PlanSession
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler

@@ -14,8 +14,8 @@ from llm_planner.core.request import Urgency
 from llm_planner.core.segment import Situation, make_replan
 from llm_planner.core.shortening import droppable_tokens, shortened
 from llm_planner.core.step import TokenChoice
-from llm_planner.planning.checks import instruction_checks
 from llm_planner.planning.grammar import continued
+from llm_planner.planning.instruction.checks import instruction_checks
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.scheduling.policies import make_policy

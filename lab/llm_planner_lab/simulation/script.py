@@ -14,7 +14,7 @@ from llm_planner.core.step import TokenChoice
 from llm_planner.language.parser import IncrementalParser
 from llm_planner.language.prose import ProseUnit
 from llm_planner.planning.chat import ChatSession
-from llm_planner.planning.gate import SafetyGate
+from llm_planner.planning.safety.gate import SafetyGate
 from llm_planner.planning.session import PlanSession, Progress
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.library import RobotLibrary

@@ -12,7 +12,7 @@ import math
 import random
 from collections.abc import Sequence
 
-from llm_planner.planning.living import is_living
+from llm_planner.planning.safety.living import is_living
 from llm_planner_lab.tasks.arm import put_plan
 from llm_planner_lab.tasks.sample import Task
 from llm_planner_lab.tasks.scene import PlacedObject

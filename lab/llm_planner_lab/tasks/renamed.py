@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from llm_planner.planning.living import is_living
 from llm_planner.planning.plurals import singular
+from llm_planner.planning.safety.living import is_living
 from llm_planner_lab.tasks.frames import OBJECT, Frame
 from llm_planner_lab.tasks.words import COLOURS, THINGS
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from llm_planner.core.request import PlanRequest, Urgency
-from llm_planner.planning.living import is_living
+from llm_planner.planning.safety.living import is_living
 from llm_planner.robots.world import World
 from llm_planner_lab.tasks import arm, drone, refusal, table_work, urgent
 from llm_planner_lab.tasks.draft import Clause, Draft

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
-from llm_planner.planning.quantities import QuantityKind, quantities
+from llm_planner.planning.instruction.quantities import QuantityKind, quantities
 from llm_planner.planning.untrusted import ascii_letters
 from llm_planner_lab.tasks.composed import begins_with_a_full_hand, composed
 from llm_planner_lab.tasks.draft import Draft

@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import cache
 
 from llm_planner.language.texts import QUOTED
+from llm_planner.planning.instruction.quantities import with_plain_amounts
+from llm_planner.planning.instruction.shown_scene import shown_scene
 from llm_planner.planning.prompt import compact_plan, compact_prompt
-from llm_planner.planning.quantities import with_plain_amounts
-from llm_planner.planning.shown_scene import shown_scene
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import RobotModel
 from llm_planner_lab.tasks.sample import Task

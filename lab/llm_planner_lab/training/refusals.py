@@ -18,9 +18,9 @@ from llm_planner.core.errors import PlannerError
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
-from llm_planner.planning.checks import instruction_checks
-from llm_planner.planning.gate import SafetyGate
-from llm_planner.planning.verdict import PlanCheck, Verdict
+from llm_planner.planning.instruction.checks import instruction_checks
+from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
+from llm_planner.planning.safety.gate import SafetyGate
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import RobotModel
 from llm_planner_lab.tasks.frames import ROBOTS, Frame, corpus, read_frames

@@ -16,7 +16,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanResult, Urgency
 from llm_planner.demo.goal_tests import is_achieved
 from llm_planner.language.parser import parse
-from llm_planner.planning.gate import SafetyGate
+from llm_planner.planning.safety.gate import SafetyGate
 from llm_planner.robots.model import RobotModel
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner_lab.simulation.serving import serve_all

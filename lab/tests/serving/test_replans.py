@@ -11,8 +11,8 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.core.pose import Pose
 from llm_planner.core.request import BudgetScope
 from llm_planner.core.segment import ReportStatus, SegmentReport, Situation
-from llm_planner.planning.checks import instruction_checks
 from llm_planner.planning.failure_context import ReplanContext
+from llm_planner.planning.instruction.checks import instruction_checks
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.world import World, WorldObject

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from llm_planner.demo.goal_tests import is_achieved
-from llm_planner.planning.shown_scene import shown_scene
+from llm_planner.planning.instruction.shown_scene import shown_scene
 from llm_planner.robots.library import RobotLibrary
 from llm_planner_lab.tasks.inventory import MAX_CALLS, SPOTS, TEMPLATES, long_inventory, sample_inventory
 from llm_planner_lab.tasks.sentence import split

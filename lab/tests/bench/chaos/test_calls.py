@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_planner.language.parser import parse
-from llm_planner.planning.gate import SafetyGate
+from llm_planner.planning.safety.gate import SafetyGate
 from llm_planner.robots.interpreter import run_plan
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.world import World

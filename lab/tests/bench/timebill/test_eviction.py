@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from llm_planner.checkpoints import build_prompt_encoder, resolve_model
-from llm_planner.planning.shown_scene import shown_scene
+from llm_planner.planning.instruction.shown_scene import shown_scene
 from llm_planner.robots.library import RobotLibrary
 from llm_planner_lab.bench.timebill.eviction import (
     NEEDS_SCENE,

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Things that an instruction names against those of its plan."""
+
+import random
+import re
+
+import pytest
+
+from llm_planner.planning.instruction.omissions import OmissionCheck
+from llm_planner.planning.instruction.shown_scene import shown_scene
+from llm_planner.planning.instruction.verdict import Verdict
+from llm_planner.robots.library import RobotLibrary
+from llm_planner_lab.tasks.frames import corpus
+from llm_planner_lab.tasks.spoken import literal
+
+ROBOTS = {name: RobotLibrary().get(name) for name in ("tello", "indy7")}
+
+
+def left_out(instruction, scene, plan, robot="tello"):
+    model = ROBOTS[robot]
+    check = OmissionCheck(model, instruction, shown_scene(scene, instruction, model))
+    assert check.feed((), plan) is Verdict.EXPLAINED
+    assert (check.finish() is Verdict.CONTRADICTED) == bool(check.problem)
+    return check.problem
+
+
+@pytest.mark.parametrize(
+    ("instruction", "scene", "plan", "robot", "thing"),
+    [
+        ("go to the piano, then to the sink, and land", "piano, sink, cat", "g(piano);ld();", "tello", "sink"),
+        (
+            "photograph the bay window and the old lamp",
+            "bay_window, old_lamp",
+            "o(old_lamp);tp();",
+            "tello",
+            "bay window",
+        ),
+        (
+            "the clip goes in the dish, the pen in the cup",
+            "clip, dish, pen, cup",
+            "pick(pen);place(pen,cup);",
+            "indy7",
+            "clip",
+        ),
+        ("cup to the left and jar to the right", "cup, jar", "pick(jar);place(jar,right_area);", "indy7", "cup"),
+        (
+            "push the cup and the jar to the left",
+            "cup at (0.4, 0.1), jar (red)",
+            "push(jar,left_area);",
+            "indy7",
+            "cup",
+        ),
+        ("the door is locked, go to the lamp", "door, lamp", "g(door);", "tello", "lamp"),
+        ("go to the door, facing the lamp", "door, lamp", "g(door);", "tello", "lamp"),
+        ("hover at the door and face the lamp that blinks, the sofa", "door, lamp, sofa", "o(lamp);", "tello", "sofa"),
+        ("land, then see if the man is wearing the hat", "man, hat", "ld();->p('is the man there');", "tello", "hat"),
+        ("go to the man holding the cat and the lamp", "man, cat, lamp", "g(man);", "tello", "lamp"),
+        ("move the cup so I can see the jar and push the pen", "cup, jar, pen", "push(cup,left_area);", "indy7", "pen"),
+        ("I'll take the cup and the jar, and then you may go home", "cup, jar", "pick(cup);home();", "indy7", "jar"),
+    ],
+)
+def test_a_plan_that_passes_over_a_thing_is_not_what_was_asked_for(instruction, scene, plan, robot, thing):
+    assert left_out(instruction, scene, plan, robot) == f"the plan leaves out the {thing}"
+
+
+def test_all_of_a_kind_are_each_one_that_the_scene_numbers():
+    scene, plan = "letter_1, letter_2, letter_3, tray", "pick(letter_1);place(letter_1,tray);"
+    for said in ("all the letters", "every single letter", "each of the white letters"):
+        assert left_out(f"{said} in the tray please", scene, plan, "indy7") == "the plan leaves out the letter 2"
+    assert left_out("all the letters but letter 2 in the tray", scene, plan, "indy7") == ""
+    assert left_out("a letter in the tray", scene, plan, "indy7") == ""
+    assert left_out("all the letters", "letter_1, tray", "pick(letter_1);", "indy7") == ""
+
+
+@pytest.mark.parametrize(
+    ("instruction", "scene", "plan"),
+    [
+        ("go to the piano, then to the sink", "piano, sink, cat", "g(piano);g(sink);"),
+        ("take a picture of the chair next to the sofa", "chair, sofa", "o(chair);tp();"),
+        ("go to the chair, not to the sofa", "chair, sofa", "g(chair);"),
+        ("leave the lamp alone and look at the sofa", "lamp, sofa", "o(sofa);"),
+        ("go to the sofa, no, I mean the lamp", "lamp, sofa", "g(lamp);"),
+        ("come down a bit, you are hiding the clock", "clock, lamp", "md(30);"),
+        ("look at both cups and the lamp", "cup_1, cup_2, lamp", "o(cup_1);o(cup_2);"),
+        ("is the door open? then go to the door", "door_1, door_2", "?p('is the door 1 open'){g(door_1);}"),
+        ("take a picture, then go to the lamp", "picture, lamp", "tp();g(lamp);"),
+        ("go to the fridge and the sink", "", "g(fridge);"),
+        ("fly to the person holding the umbrella", "person_1, umbrella_2", "g(person_1);"),
+        ("fly to the old man wearing the hat", "man, hat", "g(man);"),
+        ("fly to the person facing the window", "person, window", "g(person);"),
+        ("look at the plate that has the fork", "plate, fork", "o(plate);"),
+        ("the cup blocks the plate, so look at the cup", "plate, cup", "o(cup);"),
+        ("the pillar is hiding the clock, look at the pillar", "pillar, clock", "o(pillar);"),
+        ("look at the glass so I can put my plate there", "glass, plate", "o(glass);"),
+        (
+            "between the chair and the shelf there's a red thread, see it?",
+            "chair, shelf, red_thread",
+            "->iv(red_thread);",
+        ),
+        ("I\u2019ll take the jug, and you take a picture of the tin", "jug, tin", "o(tin);tp();"),
+        ("I'll look after the lead and you go to the key", "lead, key", "g(key);"),
+        ("look at the lamp while I water the cactus", "lamp, cactus", "o(lamp);"),
+        ("the oven is beeping and the sink's leaking, look at the tap", "oven, sink, tap", "o(tap);"),
+        ("go to the window, the door is locked", "door, window", "g(window);"),
+        ("the window is open so go to the door", "door, window", "g(door);"),
+        ("the tin on the lid, the knife goes nowhere", "tin, lid, knife", "g(tin);g(lid);"),
+    ],
+)
+def test_what_the_plan_need_not_have_is_no_omission(instruction, scene, plan):
+    assert left_out(instruction, scene, plan) == ""
+
+
+def test_another_way_begins_where_the_first_one_failed():
+    assert OmissionCheck(ROBOTS["tello"], "go to the piano and the sink", "piano, sink").restarted() is None
+
+
+def test_of_the_plans_of_people_one_in_a_thousand_leaves_out_what_its_sentence_names():
+    rng = random.Random(0)
+    frames = [frame for frame in corpus() if not frame.is_danger and "unclear" not in frame.plan]
+    tasks = [literal(rng, frame, has_scene=True) for frame in rng.sample(frames, 3000)]
+    flagged = [
+        task
+        for task in tasks
+        if "fail(" not in task.plan and left_out(task.instruction, task.scene, task.plan, task.robot)
+    ]
+    assert len(flagged) <= 3
+
+
+@pytest.mark.parametrize(("scene", "is_searched"), [("zither, tray", False), ("zither_1, zither_2, tray", True)])
+def test_a_pattern_for_a_kind_is_searched_only_if_the_scene_has_several_of_it(monkeypatch, scene, is_searched):
+    searched = []
+    monkeypatch.setattr(
+        re, "search", lambda pattern, text, find=re.search: searched.append(pattern) or find(pattern, text)
+    )
+    left_out("play every zither", scene, "g(zither);")
+    assert any("zither" in pattern for pattern in searched) == is_searched

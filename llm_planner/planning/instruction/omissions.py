@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Things that an instruction names and its plan leaves out: code checks what a model may have passed over.
+
+"Go to the bay window, the fireplace and the shelf" must not end at the fireplace. A thing counts if the scene has it
+and the instruction names it as what something is done to or where to go, not where something else is. What may name
+things that its plan does not need is not judged: an instruction that says what to leave, or takes something back, and
+a motion with its reason ("come down, you are before the clock"), whose plan has none of them. Of "all the letters" it
+must have each one that the scene has, by its number.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from llm_planner.core.skill import SkillCall
+from llm_planner.planning.instruction.names import bare_words
+from llm_planner.planning.instruction.shown_scene import named_things
+from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
+from llm_planner.robots.model import RobotModel
+
+_EXCEPTION = re.compile(
+    r"\b(?:leave|leaves|leaving|keep|keeps|stays|except\w*|excluding|but|bar|ignore|avoid|skip|forget|mind|careful|without|not|no"
+    r"|naw|divvent|dinnae|never|nothing|\w+n't|(?:do|does|did|is|ca|wo)nt|instead|actually|mean|meant|rather|sorry|scratch|belay|already"
+    r"|still|other|was|were|said|correction|pardon|er|cancel|stay|nobody|nowhere|let)\b"
+)
+_DESCRIBED = re.compile(
+    r"(?<!is )(?<!are )(?<!if )(?<!that )\b(?:(?:the|an?) "
+    r"(?:(?!(?:and|or|then|while|but|keep|start)\b)\w+ ){1,2}?(?:that is \w+ing|that \w+s"
+    r"|(?:hold|wear|carry|contain|cover|block|hid|touch)ing|covers|blocks|hides|touches|contains)"
+    r"|(?:person|man|woman|boy|girl|child) facing) (?=(?:the|an?|my|your|his|her|its|their)\b)"
+)
+"""What stands before a thing that only describes another: "the person holding ", "the plate that has "."""
+_FACT = re.compile(
+    r"(?:^|[,.;:!?] ?)(?:because )?(?:the|my|our|your) (?:\w+ )?\w+(?:'s| is| are) (?:too |very )?\w+"
+    r"(?=$|[,.;:!?]| so\b)"
+    r"(?!.*\b(?:it|its|them|they|that|those|this|these|one|ones|him|her)\b)"
+)
+"""What a thing is like ("the tray is full, "), if no word takes it up."""
+_ASIDE = re.compile(
+    r"\bwhile (?:i|we|he|she|they)\b[^,.;:!?]*"
+    rf"|{_FACT.pattern}"
+    r"|(?<!if )(?<!whether )\b(?:the|my|our|your|an?) (?:\w+ )?\w+(?:'?s| is| are) \w+ing\b"
+    r"|\bso (?:that )?(?:i|we) (?:can|could)\b[^,.;:!?]*?(?=\b(?:and|then)\b|[,.;:!?]|$)"
+    r"|\bbetween [^,.;:!?]*?(?=\bthere(?:'?s| is| are)\b)"
+    r"|\bi(?:'?ll| will) (?:(?:look after|hold)\b[^,.;:!?]*?(?=\band\b|[,.;:!?]|$)"
+    r"|(?:take|get|do|carry|bring|fetch)\b[^.;:!?]*?(?=\b(?:and|while) you (?:take|get|do|carry|bring|fetch|pick)\b))"
+)
+"""What is to become possible, where something is, what happens, and what the speaker does himself."""
+_WORD = re.compile(r"[a-z0-9]+")
+_ALL = r" (?:all|every|each|both) (?:(?:single|last|of|the|these|those|my|your|our|them) )*(?:\w+ )?"
+_NUMBER = re.compile(r"_\d+$")
+
+
+@dataclass(slots=True)
+class OmissionCheck(PlanCheck):
+    """Follows one plan to its end.
+
+    Args:
+        model: Of the robot.
+        instruction: As it came; untrusted.
+        scene: As the model is shown it.
+    """
+
+    model: RobotModel
+    instruction: str
+    scene: str
+    _texts: list[str] = field(default_factory=list, init=False)
+
+    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
+        """Notes another statement; what it leaves out may come later."""
+        self._texts.append(text)
+        return Verdict.EXPLAINED
+
+    def finish(self) -> Verdict:
+        """Returns how the whole plan stands: it must speak of each thing that the instruction names."""
+        if _EXCEPTION.search(self.instruction.lower()):
+            return Verdict.EXPLAINED
+        plan = _words("".join(self._texts))
+        things = self._all_of_a_kind() or self._named()
+        left_out = [names for names in things if not _has(plan, names)]
+        told = [names for names in self._told() if names not in things]
+        if not left_out or (len(left_out) == len(things) and not any(_has(plan, names) for names in told)):
+            return Verdict.EXPLAINED
+        self.problem = f"the plan leaves out the {min(left_out[0]).replace('_', ' ')}"
+        return Verdict.CONTRADICTED
+
+    def _told(self) -> Sequence[frozenset[str]]:
+        """Returns the things that the instruction tells something of: what they are like."""
+        facts = " ".join(match[0] for match in _FACT.finditer(self.instruction.lower().replace("\u2019", "'")))
+        return named_things(self.scene, facts, self.model) if facts else []
+
+    def _named(self) -> Sequence[frozenset[str]]:
+        """Returns the things that the instruction names, but for those of asides and descriptions of others."""
+        said = self.instruction.lower().replace("\u2019", "'")
+        asked = named_things(self.scene, _ASIDE.sub(" ", _DESCRIBED.sub(r"\g<0>with ", said)), self.model)
+        return [names for names in named_things(self.scene, self.instruction, self.model) if names in asked]
+
+    def _all_of_a_kind(self) -> list[frozenset[str]]:
+        """Returns each thing of a kind of which the instruction wants all: those that only a number tells apart."""
+        said = f" {' '.join(bare_words(self.instruction))} "
+        kinds: dict[str, list[frozenset[str]]] = {}
+        for entry in self.scene.split(", "):
+            name = entry.partition(" ")[0]
+            kind = " ".join(bare_words(_NUMBER.sub("", name).replace("_", " ")))
+            kinds.setdefault(kind, []).append(frozenset({name}))
+        several = ((kind, things) for kind, things in kinds.items() if kind and len(things) > 1)
+        return next((things for kind, things in several if re.search(f"{_ALL}{re.escape(kind)} ", said)), [])
+
+
+def _has(plan: str, names: Iterable[str]) -> bool:
+    return any(_words(name) in plan for name in names)
+
+
+def _words(text: str) -> str:
+    return f" {' '.join(_WORD.findall(text.lower()))} "

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where words of a plan are divided: as in the scene or the instruction, whatever a model made of it.
+
+The bundled model's tokenizer drops spaces, so that "head light" and "headlight" are the same tokens to it: it copies
+the letters of a name and guesses where its words end. Code reads that off the text. It reads amounts in plain figures
+("60 s" for "one minute", ``quantities``), too, and copies them into what is to be said: people hear their own
+words.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from llm_planner.language.syntax import Name, Statement, Text
+from llm_planner.language.texts import mapped
+from llm_planner.planning.instruction.quantities import plain_pieces
+from llm_planner.planning.untrusted import ascii_letters, plain_scene
+
+_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
+_MAX_LENGTH = 4096
+
+
+class _Word(NamedTuple):
+    letters: str
+    start: int
+    end: int
+
+
+class Spelling:
+    """Spells the names and texts of one plan.
+
+    Args:
+        instruction: As it came; untrusted.
+        scene: Likewise. Its names are those that the robot knows, and come first.
+        places: Names that the robot always knows.
+    """
+
+    def __init__(self, instruction: str, scene: str = "", places: Iterable[str] = ()) -> None:
+        self._instruction = instruction[:_MAX_LENGTH]
+        self._words = [*_words(self._instruction, 0)]
+        self._read_words = [*_read_words(self._instruction)]
+        seen = (entry.partition(" ")[0] for entry in plain_scene(scene).split(", "))
+        self._known = frozenset(filter(None, (*places, *seen)))
+        self._by_letters = {_letters(name): name for name in sorted(self._known)}
+
+    def apply(self, statement: Statement) -> Statement:
+        """Returns the statement with those names and texts respelled whose letters the scene or the instruction has."""
+        return mapped(statement, self._respelled)
+
+    def _respelled(self, node: object) -> object:
+        match node:
+            case Name(name):
+                return Name(self._name(name))
+            case Text(text):
+                return Text(self._text(text))
+            case _:
+                return node
+
+    def _name(self, name: str) -> str:
+        letters = _letters(name)
+        if name in self._known or letters in self._by_letters:
+            return name if name in self._known else self._by_letters[letters]
+        spellings = ["_".join(word.letters for word in words) for words in _occurrences(letters, self._words)]
+        names = [spelling for spelling in spellings if not spelling[0].isdigit()]
+        return name if name in names else next(iter(names), name)
+
+    def _text(self, text: str) -> str:
+        if text in self._instruction:  # with its punctuation
+            return text
+        for known in (self._words, self._read_words):
+            for words in _occurrences(_letters(text), known):
+                return self._instruction[words[0].start : words[-1].end]
+        return text
+
+
+def _words(text: str, offset: int) -> Iterator[_Word]:
+    """Yields the words of a part of an instruction that begins at ``offset``."""
+    for match in _WORD.finditer(text):
+        if letters := _letters(match.group()):
+            yield _Word(letters, offset + match.start(), offset + match.end())
+
+
+def _read_words(instruction: str) -> Iterator[_Word]:
+    """Yields the words that the bundled model reads; those of an amount stand for all of its words."""
+    for place, (piece, start, end) in enumerate(plain_pieces(instruction)):
+        is_amount = place % 2 == 1
+        for word in _words(piece, start):
+            yield _Word(word.letters, start, end) if is_amount else word
+
+
+def _occurrences(letters: str, words: Sequence[_Word]) -> Iterator[Sequence[_Word]]:
+    """Yields the runs of words that have these letters."""
+    for start in range(len(words)):
+        rest = letters
+        for end in range(start, len(words)):
+            if not rest.startswith(words[end].letters) or not rest:
+                break
+            rest = rest[len(words[end].letters) :]
+            if not rest:
+                yield words[start : end + 1]
+
+
+def _letters(text: str) -> str:
+    return "".join(re.findall(r"[a-z0-9]+", ascii_letters(text).lower()))
