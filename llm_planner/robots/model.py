@@ -331,6 +331,11 @@ class RobotModel(Record):
             return frozenset(self.urgent.skills)
         return frozenset(name for name, skill in self.skills.items() if skill.effect.kind in _URGENT_EFFECTS)
 
+    @property
+    def can_search(self) -> bool:
+        """Whether it can look for what it does not see."""
+        return any(isinstance(skill.effect, Scan) for skill in self.skills.values())
+
     def skill(self, spelling: str) -> Skill | None:
         """Returns the skill of a name or an alias; None if there is none."""
         found = self.skills.get(spelling)

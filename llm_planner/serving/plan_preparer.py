@@ -196,7 +196,7 @@ class PlanPreparer:
         """Returns what reads the plan."""
         is_urgent = request.urgency is Urgency.URGENT
         has_spaces = self._encoder.style is not PromptStyle.COMPACT
-        spelling = Spelling(request.instruction, request.scene, model.places)
+        spelling = Spelling(request.instruction, request.scene, model.places, can_search=model.can_search)
 
         def reads(statement: Statement) -> Statement:
             return spelling.apply(statement if has_spaces else with_spaces(statement))

@@ -18,7 +18,7 @@ from llm_planner.planning.instruction.shown_scene import is_of_a_kind
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
 from llm_planner.planning.plurals import singular
 from llm_planner.planning.untrusted import ascii_letters, plain_scene, plain_task
-from llm_planner.robots.effect import Ask, Grasp, Perceive, Place, Push, Say, Scan
+from llm_planner.robots.effect import Ask, Grasp, Perceive, Place, Push, Say
 from llm_planner.robots.model import ReturnType, RobotModel
 
 _VARIABLE = re.compile(r"_\d+")
@@ -55,7 +55,6 @@ class NameCheck(PlanCheck):
     _numbers: frozenset[str] = field(init=False)
     _known: frozenset[str] = field(init=False)
     _seen: frozenset[str] = field(init=False)
-    _can_search: bool = field(init=False)
     _is_of_a_kind: bool = field(init=False)
     _looked_for: set[str] = field(default_factory=set, init=False)
     _places: dict[str, str] = field(default_factory=dict, init=False)  # where the plan has put things
@@ -67,7 +66,6 @@ class NameCheck(PlanCheck):
         people = ("person",) if _SOMEBODY.search(self.instruction[:4096].lower()) else ()
         self._known = self._seen.union(self.model.places, people)
         self._is_of_a_kind = not self.scene and is_of_a_kind(self.instruction, self.model)
-        self._can_search = any(isinstance(skill.effect, Scan) for skill in self.model.skills.values())
 
     def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement."""
@@ -130,7 +128,7 @@ class NameCheck(PlanCheck):
         """Returns why a name is none that a plan may have; empty if it may."""
         if not self._is_spoken_of(name):
             return f"neither the scene nor the instruction has {name}"
-        if self._can_search or not self._known.isdisjoint((name, name.removeprefix("the_"))):
+        if self.model.can_search or not self._known.isdisjoint((name, name.removeprefix("the_"))):
             return ""
         words = {*name_words(name)}
         other = next((seen for seen in sorted(self._seen) if words.intersection(name_words(seen))), "")

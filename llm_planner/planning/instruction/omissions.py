@@ -5,17 +5,21 @@
 and the instruction names it as what something is done to or where to go, not where something else is. What may name
 things that its plan does not need is not judged: an instruction that says what to leave, or takes something back, and
 a motion with its reason ("come down, you are before the clock"), whose plan has none of them. Of "all the letters" it
-must have each one that the scene has, by its number.
+must have each one that the scene has, by its number. A plan that goes to one thing twice, and not at all to another
+one that is named, has taken one for the other ("fly to the door and to the window").
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
-from llm_planner.planning.instruction.names import bare_words
+from llm_planner.planning.instruction.mentions import marked
+from llm_planner.planning.instruction.names import acted_on, bare_words
 from llm_planner.planning.instruction.shown_scene import named_things
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
+from llm_planner.robots.effect import Approach, GoTo, MoveTool, Orient
 from llm_planner.robots.model import RobotModel
 
 _EXCEPTION = re.compile(
@@ -49,6 +53,7 @@ _ASIDE = re.compile(
 _WORD = re.compile(r"[a-z0-9]+")
 _ALL = r" (?:all|every|each|both) (?:(?:single|last|of|the|these|those|my|your|our|them) )*(?:\w+ )?"
 _NUMBER = re.compile(r"_\d+$")
+_AGAIN = re.compile(r"\b(?:again|back|return|twice|thrice|times|more|repeat\w*|between)\b")
 
 
 @dataclass(slots=True)
@@ -65,24 +70,40 @@ class OmissionCheck(PlanCheck):
     instruction: str
     scene: str
     _texts: list[str] = field(default_factory=list, init=False)
+    _visits: Counter[tuple[str, ...]] = field(default_factory=Counter, init=False)  # by skill and thing
 
     def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
         """Notes another statement; what it leaves out may come later."""
         self._texts.append(text)
+        for call in calls:
+            skill = self.model.skill(call.name)
+            if skill is not None and isinstance(skill.effect, (Approach, GoTo, MoveTool, Orient)):
+                self._visits[call.name, *acted_on(self.model, call)] += 1
         return Verdict.EXPLAINED
 
     def finish(self) -> Verdict:
         """Returns how the whole plan stands: it must speak of each thing that the instruction names."""
+        plan = _words("".join(self._texts))
+        if passed_over := self._passed_over(plan):
+            self.problem = f"the plan goes to one thing twice, and leaves out the {_plain(passed_over)}"
+            return Verdict.CONTRADICTED
         if _EXCEPTION.search(self.instruction.lower()):
             return Verdict.EXPLAINED
-        plan = _words("".join(self._texts))
         things = self._all_of_a_kind() or self._named()
         left_out = [names for names in things if not _has(plan, names)]
         told = [names for names in self._told() if names not in things]
         if not left_out or (len(left_out) == len(things) and not any(_has(plan, names) for names in told)):
             return Verdict.EXPLAINED
-        self.problem = f"the plan leaves out the {min(left_out[0]).replace('_', ' ')}"
+        self.problem = f"the plan leaves out the {_plain(left_out[0])}"
         return Verdict.CONTRADICTED
+
+    def _passed_over(self, plan: str) -> frozenset[str]:
+        """Returns what a thing may be that the instruction names, where the plan goes to another one twice instead."""
+        if max(self._visits.values(), default=0) < 2 or _AGAIN.search(self.instruction.lower()):
+            return frozenset()
+        seen = [entry.partition(" ")[0] for entry in self.scene.split(", ")]
+        _, mentions = marked(self.instruction, [name for name in seen if name])
+        return next((names for names in mentions if not _has(plan, names)), frozenset())
 
     def _told(self) -> Sequence[frozenset[str]]:
         """Returns the things that the instruction tells something of: what they are like."""
@@ -109,6 +130,10 @@ class OmissionCheck(PlanCheck):
 
 def _has(plan: str, names: Iterable[str]) -> bool:
     return any(_words(name) in plan for name in names)
+
+
+def _plain(names: Iterable[str]) -> str:
+    return min(names).replace("_", " ")
 
 
 def _words(text: str) -> str:

@@ -101,6 +101,8 @@ _EMPHASIS = frozenset(("whole", "full", "good", "single", "solid", "complete", "
 _ARTICLES = frozenset(("a", "an"))
 _EACH = frozenset(("each", "every", "another"))  # one: "another one five seconds later"
 _OF_A = frozenset(("of", "the")) | _ARTICLES | _EMPHASIS
+_MORE = frozenset(("more", "further", "extra", "additional"))
+_SMALLEST_ANGLE = 30.0  # degrees: nobody asks for thirty turns, but for "a 180 turn"
 _ATTACHED_ONLY = frozenset(("in", "s", "m", "h", "mil", '"', "'"))
 """Units that are words of their own, too: taken only behind digits ("2 m", "3 in"), never behind a number word."""
 _MISHEARD = {"to": 2.0, "too": 2.0, "for": 4.0}
@@ -184,6 +186,11 @@ _MENDED = re.compile(
     r"(?: only| just)? $"
 )
 _NO_NOUN = re.compile(_CLAUSE_ENDS)
+_ANGLES = (45.0, 90.0, 180.0, 270.0, 360.0)
+_DO_A = re.compile(
+    r"\b(?:do|doing|make|making|pull|turn|spin|take|(?:give|hang)(?: me| us)?) (?:an?|one|another) (?:\w+ )?$"
+)
+_SPIN = re.compile(rf"(?:{_CLAUSE_ENDS}| (?:with|while|spin|at the end|n)\b| (?:to (?:the|your) )?{SIDE})")
 
 
 def _with_borrowed_units(text: str, read: Iterable[tuple[Quantity, float]]) -> Iterator[Quantity]:
@@ -210,6 +217,8 @@ def _with_borrowed_units(text: str, read: Iterable[tuple[Quantity, float]]) -> I
                 unit = length
             elif stands_alone and _MENDED.search(before):
                 unit = last
+            elif said.value in _ANGLES and _DO_A.search(before) and _SPIN.match(behind):
+                unit = (QuantityKind.ANGLE, 1.0)
         yield said if unit[0] is said.kind else replace(said, kind=unit[0], value=said.value * unit[1])
         last, end = unit, said.end
         length = unit if unit[0] is QuantityKind.LENGTH else length
@@ -239,17 +248,20 @@ class _Reader:
     def _quantity(self) -> tuple[Quantity, float] | None:
         """Reads one amount and the size of its unit; None, with the place undefined, if none begins here."""
         start = self._at
-        number = self._number()
+        number = 1.0 if self._is_another() else self._number()
         if number is None:
             return None
         is_digits = self._tokens[self._at - 1].is_digits
         kind, factor = QuantityKind.COUNT, 1.0
+        self._skip(*_MORE, only_before_unit=True)
         self._skip(*_OF_A, only_before_unit=True)
         unit = self._word()
         if unit in UNIT and (is_digits or unit not in _ATTACHED_ONLY) and not self._is_in_front():
             if unit in _TURNS and self._tokens[self._at - 1].text in _ARTICLES and self._at == start + 1:
                 return None  # "make a turn": by how much is not said
             kind, factor = UNIT[unit]
+            if unit in _TURNS and number >= _SMALLEST_ANGLE:
+                factor = 1.0
             self._at += 1
         elif self._tokens[self._at - 1].text in _ARTICLES | _EMPHASIS:
             return None  # "a chair"
@@ -257,6 +269,11 @@ class _Reader:
         if kind is not QuantityKind.COUNT:
             value += self._rest(unit, factor)
         return Quantity(kind, value, self._tokens[start].start, self._tokens[self._at - 1].end), factor
+
+    def _is_another(self) -> bool:
+        """Whether a unit begins here of which one more is meant: "another metre", "an extra foot"."""
+        is_more = self._word(-1) in _MORE and self._word(-2) in _ARTICLES
+        return (is_more or self._word(-1) == "another") and self._word() in UNIT.keys() - _TURNS - {*_ATTACHED_ONLY}
 
     def _is_in_front(self) -> bool:
         """Whether "in" is no inch here: "1 m 80 in front"."""

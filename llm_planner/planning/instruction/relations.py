@@ -8,12 +8,13 @@ that stands before them, if one does: "the cup is next to the plate, put it on t
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import NamedTuple
 
 from llm_planner.core.skill import SkillCall
+from llm_planner.planning.instruction.mentions import marked
 from llm_planner.planning.instruction.names import acted_on, bare_words
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
 from llm_planner.planning.untrusted import plain_scene
@@ -86,11 +87,6 @@ _DESCRIBES = re.compile(
 )
 """What may stand for a thing that is not named."""
 _BINS = frozenset({"recycling", "compost", "trash", "rubbish", "garbage", "waste", "dustbin", "wastebasket"})
-_NO_NAMES = frozenset(
-    {"left", "right", "top", "bottom", "front", "back", "side", "of", "in", "on", "with", "the", "one"}
-)
-"""Words of names that do not say which thing is meant, if they stand alone."""
-_MARK = re.compile(r"([,;:.!?()\u2013\u2014]|\s-+\s)")
 _NUMBER = re.compile(r"@(\d+)")
 _NEAR = 64  # characters
 _FEW = 4  # things
@@ -246,7 +242,7 @@ class RelationCheck(PlanCheck):
 
     def _read(self) -> None:
         """Finds what the instruction says of the names that are known."""
-        self._text, self._mentions = _marked(self.instruction, self._names)
+        self._text, self._mentions = marked(self.instruction, self._names)
         self._said = [*self._stated()]
 
     def _stated(self) -> Iterator[_Said]:
@@ -288,37 +284,6 @@ class RelationCheck(PlanCheck):
         """Returns a thing that is mentioned with those that its list has from the ``first`` mention on."""
         others = [number for number in map(int, _NUMBER.findall(lists.get(at, ""))) if number >= first]
         return frozenset().union(*(self._mentions[number] for number in (at, *others)))
-
-
-def _marked(instruction: str, names: Collection[str]) -> tuple[str, list[frozenset[str]]]:
-    """Returns the words of an instruction with a number for each thing, and the names that each may be."""
-    words_of = {name: bare_words(name.replace("_", " ")) for name in names}
-    having: dict[str, set[str]] = {}
-    for name, words in words_of.items():
-        for word in words:
-            having.setdefault(word, set()).add(name)
-    mentions: list[frozenset[str]] = []
-    marked: list[str] = []
-    for clause in _MARK.split(instruction[:4096]):
-        words = bare_words(clause)
-        if not words and clause.strip():
-            marked.append("," if clause == "," else ";")
-        start = 0
-        while start < len(words):
-            end, found = start, having.get(words[start], set())
-            while end < len(words) and (both := found & having.get(words[end], set())):
-                end, found = end + 1, both
-            said = words[start:end]
-            exact = {name for name in found if [w for w in words_of[name] if not w.isdigit()] == said}
-            exact = {name for name in found if words_of[name] == said} or exact
-            if exact or (found and not _NO_NAMES.issuperset(word for word in said if not word.isdigit())):
-                marked.append(f"@{len(mentions)}")
-                mentions.append(frozenset(exact or found))
-            else:
-                end = start + 1
-                marked.append(words[start])
-            start = end
-    return f"{' '.join(marked)} ;", mentions
 
 
 def _plain(name: str) -> str:

@@ -1,23 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where words of a plan are divided: as in the scene or the instruction, whatever a model made of it.
+"""How names and texts of a plan are spelled: as in the scene or the instruction, whatever a model made of it.
 
 The bundled model's tokenizer drops spaces, so that "head light" and "headlight" are the same tokens to it: it copies
 the letters of a name and guesses where its words end. Code reads that off the text. It reads amounts in plain figures
 ("60 s" for "one minute", ``quantities``), too, and copies them into what is to be said: people hear their own
 words.
+
+Any model copies what was said: "the mug" where the scene has ``blue_mug`` and no other one, "the old rag" where it has
+``rag``. A robot that cannot look for another one has that name instead.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from llm_planner.language.syntax import Name, Statement, Text
 from llm_planner.language.texts import mapped
+from llm_planner.planning.instruction.names import bare_words, name_words
 from llm_planner.planning.instruction.quantities import plain_pieces
+from llm_planner.planning.safety.living import LIKENESSES
 from llm_planner.planning.untrusted import ascii_letters, plain_scene
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _MAX_LENGTH = 4096
+_DETERMINERS = re.compile(r"(?:the|an?|my|your|our|his|her|their|thi|this|that|these|those|and)?")
+_SAYS_NOT_WHICH = re.compile(r"whole|entire|old|new|clean|dirty|wet|dry|used|empty|full|spare|broken|own|nice")
+"""What a thing is like, and does not tell it from another one that can be seen."""
 
 
 class _Word(NamedTuple):
@@ -33,15 +42,19 @@ class Spelling:
         instruction: As it came; untrusted.
         scene: Likewise. Its names are those that the robot knows, and come first.
         places: Names that the robot always knows.
+        can_search: Whether it may look for what the scene does not have.
     """
 
-    def __init__(self, instruction: str, scene: str = "", places: Iterable[str] = ()) -> None:
+    def __init__(
+        self, instruction: str, scene: str = "", places: Iterable[str] = (), *, can_search: bool = True
+    ) -> None:
         self._instruction = instruction[:_MAX_LENGTH]
         self._words = [*_words(self._instruction, 0)]
         self._read_words = [*_read_words(self._instruction)]
         seen = (entry.partition(" ")[0] for entry in plain_scene(scene).split(", "))
         self._known = frozenset(filter(None, (*places, *seen)))
         self._by_letters = {_letters(name): name for name in sorted(self._known)}
+        self._seen = frozenset() if can_search else self._known
 
     def apply(self, statement: Statement) -> Statement:
         """Returns the statement with those names and texts respelled whose letters the scene or the instruction has."""
@@ -62,7 +75,20 @@ class Spelling:
             return name if name in self._known else self._by_letters[letters]
         spellings = ["_".join(word.letters for word in words) for words in _occurrences(letters, self._words)]
         names = [spelling for spelling in spellings if not spelling[0].isdigit()]
-        return name if name in names else next(iter(names), name)
+        return self._as_seen(name if name in names else next(iter(names), name))
+
+    def _as_seen(self, name: str) -> str:
+        """Returns what the scene calls a thing: ``blue_mug`` for "the mug", if only one is in view and may be meant."""
+        words = name_words(name)
+        kin = [seen for seen in self._seen if words and name_words(seen)[-1:] == words[-1:]]
+        if len(kin) != 1:
+            return name
+        seen = name_words(kin[0])
+        if others := {*words} - {*seen}:  # "the old rag"
+            return kin[0] if {*seen} <= {*words} and all(map(_SAYS_NOT_WHICH.fullmatch, others)) else name
+        before = {word for word, what in pairwise(("", *bare_words(self._instruction))) if what == words[-1]}
+        is_plain = all(map(_DETERMINERS.fullmatch, before - {*seen}))
+        return kin[0] if is_plain and LIKENESSES.isdisjoint({*seen} - {*words}) else name
 
     def _text(self, text: str) -> str:
         if text in self._instruction:  # with its punctuation

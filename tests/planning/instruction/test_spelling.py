@@ -57,6 +57,28 @@ def test_a_name_stays_as_it_is_if_the_instruction_has_it_so_once():
     assert spelled(instruction, "g(headlight);g(head_light);") == "g(headlight);g(head_light);"
 
 
+@pytest.mark.parametrize(
+    ("instruction", "name", "scene", "expected"),
+    [
+        ("put the spoon in the mug", "mug", "spoon, blue_mug", "blue_mug"),
+        ("blue mug on the plate, then the spoon in the mug", "mug", "spoon, plate, blue_mug", "blue_mug"),
+        ("put the spoon in the mug", "mug", "spoon, blue_mug, red_mug", "mug"),  # either may be meant
+        ("put the spoon in the red mug", "mug", "spoon, blue_mug", "mug"),  # the model passed over "red"
+        ("push the dog to the left", "dog", "toy_dog", "dog"),
+        ("the old call sheet is garbage", "old_call_sheet", "call_sheet, book", "call_sheet"),
+        ("the old call sheet is garbage", "old_call_sheet", "new_call_sheet, book", "old_call_sheet"),
+        ("take the red cup", "red_cup", "cup", "red_cup"),  # it may be another one
+        ("take the big cup", "big_cup", "small_cup", "big_cup"),
+        ("take the cup", "cup", "cup_1, cup_2", "cup"),
+        ("take the cup", "cup", "tea_cup_2, tray", "tea_cup_2"),
+    ],
+)
+def test_an_arm_uses_the_name_of_the_only_thing_that_may_be_meant(instruction, name, scene, expected):
+    (call,) = parse(f"pick({name});")
+    assert to_text(Spelling(instruction, scene, can_search=False).apply(call)) == f"pick({expected});"
+    assert Spelling(instruction, scene).apply(call) == call  # a drone looks for it
+
+
 @given(st.text(max_size=60), st.from_regex(r"[a-z]{1,6}(_[a-z]{1,6}){0,2}", fullmatch=True))
 def test_it_never_changes_a_letter(instruction, name):
     plan = f"g({name});"
