@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench timely`` and others: policies and what segments cost, in virtual time and on a real planner."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,7 +43,7 @@ def timely(
         "llama3-8b-rtx4090"
     ),
     seeds: Annotated[int | None, typer.Option(min=1, help="Traces per policy; by default 3, live 1.")] = None,
-    load: Annotated[float, typer.Option(min=0.01, help="Factor on events and robots.")] = 1.0,
+    load: Annotated[float | None, typer.Option(min=0.01, help="Factor on events and robots; by default 1.")] = None,
     duration: Annotated[
         float | None,
         typer.Option(min=1.0, help=f"Seconds of a trace; by default as in Table 3, live {LIVE_DURATION_S:g}."),
@@ -63,15 +64,9 @@ def timely(
     itself. With `--backend vllm`, the policies vllm_fcfs and vllm_priority are vLLM's own: the same vLLM schedules by
     itself, with --max-num-seqs slots.
     """
-    composed = {
-        "--seeds": seeds,
-        "--duration": duration,
-        "--load": load != 1.0,
-        "--sweep load": sweep.startswith("load"),
-    }
-    if Path(workload).is_file() and (given := [option for option, value in composed.items() if value]):
-        problem = f"{workload} is a trace, which is replayed as it is; leave out {' and '.join(given)}"
-        raise PlannerError(ErrorCode.INVALID_CONFIG, problem)
+    _require_composed(
+        workload, {"--seeds": seeds, "--duration": duration, "--load": load, "--sweep load": sweep.startswith("load")}
+    )
     is_live = engine == "live"
     planner = planner_config(model, config, threads, backend) if is_live else PlannerConfig()
     usual = (VLLM_POLICIES if planner.backend == "vllm" else LIVE_POLICIES) if is_live else ""
@@ -87,7 +82,7 @@ def timely(
                 policies=tuple(filter(None, (policies or usual).split(","))),
                 profile=profile,
                 num_seeds=seeds or (1 if is_live else 3),
-                load=changes.get("load", load),
+                load=changes.get("load", load or 1.0),
                 duration_s=duration or (LIVE_DURATION_S if is_live else None),
                 reuses_prefixes=prefixes,
                 scheduler=scheduler,
@@ -102,8 +97,10 @@ def validate(
     workload: Annotated[str, typer.Option(help="wid1, wid2, wid3 (Table 3 of TimelyLLM) or a trace file.")] = "wid1",
     policies: Annotated[str, typer.Option(help="Names with commas between.")] = "fcfs,fcfs_segment,tardiness",
     profile: Annotated[str, typer.Option(help="A profile of this machine; measured first if empty.")] = "",
-    load: Annotated[float, typer.Option(min=0.01, help="Factor on events and robots.")] = 8.0,
-    duration: Annotated[float, typer.Option(min=1.0, help="Seconds of a composed trace.")] = LIVE_DURATION_S,
+    load: Annotated[float | None, typer.Option(min=0.01, help="Factor on events and robots; by default 8.")] = None,
+    duration: Annotated[
+        float | None, typer.Option(min=1.0, help=f"Seconds of a composed trace; by default {LIVE_DURATION_S:g}.")
+    ] = None,
     repeats: Annotated[int, typer.Option(min=3, help="Steps per point, if the profile is measured.")] = 9,
     max_num_seqs: Annotated[int, typer.Option(min=1, help="Most generations that decode together.")] = 16,
     model: ModelOption = None,
@@ -113,14 +110,15 @@ def validate(
     json: JsonFile = None,
 ) -> None:
     """Replay one trace live and in virtual time, and say how far the simulated response times are off."""
+    _require_composed(workload, {"--load": load, "--duration": duration})
     planner = planner_config(model, config, threads)
     scheduler = SchedulerConfig(max_num_seqs=max_num_seqs)
     bench = TimelyBench(
         workload=workload,
         policies=tuple(policies.split(",")),
         num_seeds=1,
-        load=load,
-        duration_s=duration,
+        load=load or 8.0,
+        duration_s=duration or LIVE_DURATION_S,
         scheduler=scheduler,
         engine="live",
         planner=planner,
@@ -225,6 +223,17 @@ def replicas(
     with live_lab() as lab:
         document = run_replicas(bench, lab.on_progress)
     _write_page("replicas", document, output, json)
+
+
+def _require_composed(workload: str, options: Mapping[str, object]) -> None:
+    """Refuses options that compose a trace, where one is given.
+
+    Raises:
+        PlannerError: INVALID_CONFIG.
+    """
+    if Path(workload).is_file() and (given := [option for option, value in options.items() if value]):
+        problem = f"{workload} is a trace, which is replayed as it is; leave out {' and '.join(given)}"
+        raise PlannerError(ErrorCode.INVALID_CONFIG, problem)
 
 
 def _sweep(text: str) -> list[dict[str, float]]:
