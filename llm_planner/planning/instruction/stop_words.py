@@ -47,10 +47,10 @@ _OWNER = (
 )
 _NOBODY_MOVES = (
     r"(?:(?:(?:nobody|no one|none of you|nothing)(?: (?:is|s|are|must|may))?(?: to)?|"
-    r"(?:do not|don t|dont) (?:anybody|anyone|any of you|nobody)) (?:moves?|moving|stirs?|budges?|lifts? off|"
+    r"(?:do not|don t|dont) (?:anybody|anyone|any of you|nobody)) (?:moves?|moving|stirs?|budges?|breathes?|lifts? off|"
     r"takes? off|lands?|fl(?:y|ies)|goes anywhere)|"
     r"not (?:a|an|one|another|(?:even|so much as) an?) (?:\w+ )?(?:muscle|step|inch|move|twitch|"
-    r"(?:milli|centi)met(?:re|er)|budge|wobble)(?: further)?)"
+    r"(?:milli|centi)met(?:re|er)|budge|wobble)(?: (?:further|back|closer|nearer))?)"
 )
 _STOP = (
     rf"{_HALT}(?: there)? (?:for )?a (?:sec|second|moment)",
@@ -61,8 +61,8 @@ _STOP = (
     rf"(?:(?:emergency|full) )?{_HALT}(?: (?:right )?(?:there|here|where you are))?",
     r"abort|cease|who+a+|woa+h|cancel|enough|e stop|estop|knock it off|cut it out",
     r"that s (?:(?:far|close|high|low|near) )?enough",
-    r"hold(?: (?:on|up|it|still|steady|fire|position|your position|that|everything))?",
-    r"stand (?:still|by)|steady(?: (?:on|up))?",
+    r"hold(?: (?:on|up|it|(?:dead |very )?still|steady|fire|position|your position|that|everything))?",
+    r"(?:be|stand) still|stand by|steady(?: (?:on|up))?",
     r"(?:pause|hang on|hang tight|wait(?: up)?)\b(?! for\b)",
     rf"(?:stay|remain)(?: {_STILL})?|keep {_STILL}",
     (
@@ -85,8 +85,8 @@ _ASIDE = re.compile(
 _FORBIDS = r"(?:do not|don t|dont|never)"
 _HALTED = (
     rf"(?:{_HALT}(?: (?:it|that|there|everything|all|dead|{_MOTION}|where you are|(?:the |your )?(?:arm|drone|robot)))?"
-    rf"|{_FORBIDS} (?:you )?move|hold (?:it|still|steady|everything)|(?:stand|keep|stay) (?:dead |stock |very |"
-    rf"perfectly )?(?:still|steady)|steady|{_NOBODY_MOVES})"
+    rf"|{_FORBIDS} (?:you )?move|hold (?:it|still|steady|everything|(?:your )?position)|steady|(?:stay|remain) put|"
+    rf"(?:stand|keep|stay) (?:dead |stock |very |perfectly )?(?:still|steady)|(?:quit|cease) {_MOTION}|{_NOBODY_MOVES})"
 )
 _HALTS = re.compile(rf"\b{_HALTED}\b")
 _WARN = r"(?:careful|watch out|look out|heads up|mind out)"

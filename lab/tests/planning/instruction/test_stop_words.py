@@ -529,6 +529,10 @@ def test_most_short_stops_of_the_corpus_act_at_once():
         "the dog's tail is in your propeller",
         "stay stock still, she has got a needle",
         "don't you twitch",
+        "nobody breathe",
+        "hold your position, the nurse is underneath",
+        "stay put, the kid is right behind you",
+        "not one step back, there is a drop",
     ],
 )
 def test_stops_in_other_words_act_at_once(order):
@@ -549,6 +553,9 @@ def test_stops_in_other_words_act_at_once(order):
         "put the sleeve in the box",
         "my hair is in the picture, go up",
         "my coat goes in the bag",
+        "stay put until the lamp is on, then land",
+        "hold your position for five seconds",
+        "quit moving the cups",
     ],
 )
 def test_tasks_with_such_words_are_none(task):
