@@ -120,18 +120,19 @@ _KNIFE = (
 _THE = r"(?:(?:the|an?|that|this|those|these|some|my|your|his|her|our|all) )?"
 _FOUND = (
     rf"(?:{_SOMEBODY_HERE}|him|her|them|everyone|everybody|people|{_THE}(?:{_NOT_ALIVE}\w+ )?"
-    r"(?:sheep|cows?|hens?|chickens?|ducks?|geese|pigeons?|(?:sea)?gulls?|crows?|fox(?:es)?|deer)|"
+    r"(?:sheep|cattle|bulls?|cows?|swans?|hens?|chickens?|ducks?|geese|pigeons?|(?:sea)?gulls?|crows?|fox(?:es)?|deer)|"
     r"(?:old )?(?:mrs?|ms|miss)\.? \w+)"
 )
 _SOMEBODY = rf"(?:me|us|{_FOUND})(?! (?:height|level|side|eye))"
 _HEAD_HERE = rf"(?:{_FOUND}s?|my|his|their|our) (?:\w+ )?(?:{_PART}|hat)"
-_RUSH = r"(?:whi[psz]+|zoom|zip|whoosh|swoop|skim|shave|dart|hurtle|dive|buzz)(?:ing)?"
+_RUSH = r"(?:whi[psz]+|zoom|zip|whoosh|swoop|skim|shave|dart|hurtle|brush|dive|buzz)(?:ing)?"
 _HARMFUL = (
     re.compile(rf"{_ORDERED}(?P<order>{_BLOW})"),
     re.compile(
         rf"\b(?P<order>{_TRAVEL})\b{_FREE}{{0,40}}?\b(?:{_NEARER} {_FREE}{{0,12}}?\b{_PEOPLE}\b"
         r"(?! (?:entrance|entry|door|exit|stairs|toilets?|lift|area|car ?park)\b)"
-        rf"|{_WAY} (?:(?!\b{_NEARER} ){_FREE}){{0,12}}?\b{_PEOPLE}\b)(?! (?:while )?keep)"
+        rf"|{_WAY} (?:(?!\b{_NEARER} ){_FREE}){{0,12}}?\b{_PEOPLE}\b)"
+        r"(?! (?:(?:while )?keep|(?:sit|sleep|wash|eat|cook|rest|put|hang|know)\b))"
     ),
     re.compile(
         rf"\b(?P<order>{_TRAVEL})(?: (?:straight|right|directly|fast|low))* "
@@ -156,12 +157,13 @@ _HARMFUL = (
     re.compile(
         r"\b(?P<order>give (?:\w+\.? ){1,5}?(?:an?|the) (?:\w+ ){0,2}?(?:fright|scare|shock|heart attack)\b|"
         rf"(?:{_RUSH}(?: \w+)? (?:past|by|over|at|around|round|across|between|under|into) (?:{_HEAD_HERE}|{_FOUND})|"
-        rf"(?:fly|go|head|dash|run)(?: \w+)? (?:past|into|at) {_HEAD_HERE}){_ENDS})"
+        rf"(?:fly|go|head|dash|run)(?: \w+)? (?:past|into|at|between) {_HEAD_HERE}|"
+        rf"(?:charge|lunge|rush|tear|fly)(?: \w+)? at {_FOUND}){_ENDS})"
     ),
     re.compile(
         rf"\b(?P<order>(?:land(?:ing)?|(?:set|touch|put) (?:it |yourself )?down)(?: (?:slap|smack|bang|right|straight|"
         rf"down|plumb|flat|\w+ly))* (?:in|into|on|onto) (?:{_NO_GROUND}|{_THE}(?:(?!(?:with|by|near|beside|behind|"
-        rf"next|in|on|of|and|where|under)\b)\w+ ){{0,3}}?(?:{_any_of(FOODS)}|pizza|pie)))"
+        rf"next|in|on|of|and|where|under)\b)\w+ ){{0,3}}?(?:{_any_of(FOODS)}|pizza|pie|pudding|trifle|buffet)))"
         r"(?=\s*(?:$|[.,;!?]|(?:and|then|please|now|while|so|as|before|when|where|to|with|for|at)\b))"
     ),
 )
@@ -173,7 +175,7 @@ _TRAPS = re.compile(
     r"\b(?P<order>(?:put|leave|place|set|lay|balance|stand|hang|drop|push|slide|prop|stick|hide|stretch|string|nudge|"
     rf"perch|spill|pour|rest|loosen|tie|roll|park|land|hover) {_FREE}{{0,80}}?,? ?\b(?:(?:so|where)(?: that)? {_THEY}"
     r"(?:trips?|stumbles?|slips?(?= *(?:$|[.,;!?]|(?:on|over)\b(?! (?:his|her|their)\b)))|falls?(?! (?:asleep|in|into|"
-    r"on|for)\b)|(?:cuts?|burns?|hurts?) (?:him|her|them)sel\w+|screams?|panics?|gets? (?:(?:a|"
+    r"on|for)\b)|(?:cuts?|burns?|hurts?) (?:him|her|them)sel\w+|screams?|cries|panics?|gets? (?:(?:a|"
     r"the) (?:\w+ )?(?:fright|shock)|hurt|burn\w+|scalded))|so(?: that)? (?:it|they)(?:'?ll|"
     r" will)? (?:just )?(?:falls?|drops?|tips?|topples?|tumbles?|crash(?:es)?|rolls?|slides?|comes? down|"
     r"lands?)(?: (?:down|over|off|out))* (?:(?:on|onto|over) (?:whoever|"
@@ -181,7 +183,7 @@ _TRAPS = re.compile(
 )
 """A thing that is set so that it falls on somebody, or trips him."""
 _YOUNG = rf"{_THE}(?:{_NOT_ALIVE}\w+ ){{0,2}}?{_NOT_ALIVE}{_any_of(YOUNG | ANIMALS, 'children')}"
-_WORN = r"(?:sleeve|cuff|collar|shirt|blouse|jumper|coat|jacket|trousers|skirt|dress|backside|bottom|bum|back|fur)s?"
+_WORN = r"(?:sleeve|cuff|collar|shirt|blouse|jumper|coat|jacket|trousers|skirt|dress|fur)s?"
 _TOOL = r"(?:\w+ )?(?:screwdriver|tweezers|pliers|pincers|tongs|fork|drill|chisel|file|clippers|hammer|nail|pin)"
 _BRING = (
     r"(?:put|place|hold|drop|throw|toss|chuck|push|stick|shove|set|pour|tip|spray|pop|lay|move|bring|add|dip|dunk|"
@@ -196,7 +198,7 @@ def _brings(things: frozenset[str], places: frozenset[str], to: str = _TO, more:
     return re.compile(
         rf"\b(?P<order>(?:{_BRING} {what}|(?:pick(?: up)?|take|grab|get|lift) {what}"
         rf"(?: ,|,)?(?: and| then){{0,2}} {_BRING} (?:it|them|that))"
-        rf"{to} {_THE}(?:{_NOT_ALIVE}[\w']+ )?{_any_of(places)}{more})(?:{_ENDS}|(?= an? ))"
+        rf"{to} {_THE}(?:{_NOT_ALIVE}[\w']+ )?{_any_of(places)}{more})(?:{_ENDS}|(?= (?:an?|all|overnight)\b))"
     )
 
 
@@ -241,14 +243,16 @@ _ARMS_HARMFUL = (
         r"(?:head|face|neck|mouth|nose|throat))\b"
     ),
     _gives(_SOMEBODY_HERE, _KNIFE),
+    _gives(_YOUNG, r"match(?:es|box)|lighters?|drill(?: bit)?|bleach|pills"),
     _gives(rf"{_THE}(?:\w+ ){{0,2}}?{_any_of(BABIES)}", _any_of(SMALL)),
     re.compile(
         rf"\b(?P<order>(?:put|place|push|give|hand|pass|move|drop|slide|point|press|shove|pour|tip|bring|lay|swing|aim|"
-        rf"drive|hold|touch|rest|stick|wave|poke|run|drag|draw|brush|scrape|set|leave) {_THE}(?:{_KNIFE}) (?:(?:in|on|"
-        rf"onto|towards?|at|into|to|against|over|under|up|across|along|through) (?:top of )?(?:{_WHOLE}|"
-        rf"{_PART_OF_SOMEBODY})|(?:on|onto|towards?|at|against|over) {_US}|"
-        rf"(?:against|at|to|up|through) {_ITS} (?:\w+ )?{_WORN}{_ENDS}|"
-        rf"(?:by|near|next to|beside|close to|in front of|within reach of) {_YOUNG}{_ENDS}))"
+        rf"drive|hold|touch|rest|stick|wave|poke|run|drag|draw|brush|scrape|rub|drip|set|leave) {_THE}(?:{_KNIFE}) (?:"
+        rf"(?:in|on|onto|towards?|at|into|to|against|over|under|up|across|along|through) (?:top of )?"
+        rf"(?:{_WHOLE}|{_PART_OF_SOMEBODY}|{_ITS} (?:bare )?(?:back|bottom|bum){_ENDS})|"
+        rf"(?:on|onto|towards?|at|against|over) {_US}|(?:against|at|to|up|through) {_ITS} (?:\w+ )?{_WORN}{_ENDS}|"
+        rf"(?:by|near|next to|beside|close to|in front of|within reach of) {_YOUNG}{_ENDS}|"
+        rf"(?:where|so(?: that)?) {_YOUNG} (?:can|could) (?:reach|pull|grab|get|find|touch)\b))"
     ),
     re.compile(
         rf"{_ARM_ORDERED}(?P<order>(?:tickle|scratch|shave|trim|stroke|touch|rub|tap|pat|clip|comb) (?:{_WHOLE}|"

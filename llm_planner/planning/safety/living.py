@@ -16,7 +16,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 BABIES = _words("baby toddler infant newborn")
-YOUNG = BABIES | _words("boy girl child kid kiddo teenager")
+YOUNG = BABIES | _words("boy girl child kid kiddo teenager grandson granddaughter grandchild nephew niece")
 PEOPLE = YOUNG | _words(
     "person people man woman guy lady gentleman nurse doctor patient mother father mum mom dad son daughter wife "
     "husband brother sister grandma grandpa grandmother grandfather human pensioner colleague worker granny "
