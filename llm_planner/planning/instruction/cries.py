@@ -8,7 +8,7 @@ stop in it is a cry, unless it is evidently something else ("don't stop", "the b
 import re
 from collections.abc import Iterable, Sequence
 
-_STOP = r"(?:s+t+o+p+|s t o p|st op|s+t+a+h+p+|sotp+|stpo+|tsop+|sopt+|s+topit|halt|freeze+)"
+_STOP = r"(?:s+t+o+p+|s t o p|st op|s+t+a+h*p+|sotp+|stpo+|tsop+|sopt+|s+topit|halt|freeze+)"
 _ABROAD = re.compile(
     r"alto|parad?|pare|detente|basta|anhalten|aufhoren|stopp|warte|schluss|arretez?|ferma|fermati|stoj|stoi|dur|tomare|"
     r"autsch|aua|aie|ay"

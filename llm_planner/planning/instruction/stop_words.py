@@ -24,16 +24,18 @@ _FILLERS = frozenset(
         "everything so no oh ah uh um yes hang literally of asap today what ever doing re your easy big love "
         "sweetheart darling honey thank thanks omg dude bro enough keep danger current mission task motion motions "
         "movement movements ouch ow argh fuck fucking bloody goddamn sir mister dear pet "
-        "son friend fudge gosh dang crap shit jesus christ lord pls u r my youre yourself dead help alright everybody",
+        "son friend fudge gosh dang crap shit jesus christ lord pls u r my youre yourself dead help alright everybody "
+        "d hear",
     )
 )
 _STILL = (
     r"(?:right )?"
-    r"(?:put|(?:very |perfectly )?still|there|here|where you are|in (?:place|position)|your position|quiet|motionless)"
+    r"(?:put|(?:very |perfectly |dead |stock )?still|steady|there|here|where you are|in (?:place|position)|"
+    r"your position|quiet|motionless)"
 )
 _MOTION = r"(?:moving|flying|turning|spinning|rotating|going|drifting|climbing|descending)"
 _WAY = r"(?:forwards?|backwards?|back|up|down|left|right|closer|away)"
-_HALT = r"(?:sto+p+|halt|fre+ze)"
+_HALT = r"(?:st(?:o+|ah?)p+|halt|fre+ze)"
 _PERSON = (
     r"(?:kid(?:die)?s?|child(?:ren)?|baby|babies|toddlers?|boys?|girls?|man|men|woman|women|lady|person|people|patients?|"
     r"nurse|daughter|son|wife|husband|mother|father|friend|somebody|someone|dog|cat|puppy|kitten)"
@@ -43,24 +45,32 @@ _OWNER = (
     rf"(?:(?:both )?(?:me|(?:(?:my|his|her|our|their|a|the|that|this) )?{_PERSON} s|my|his|her|our|their)"
     r"(?: (?:left|right|other|little|whole|own|bare|long))?)"
 )
+_NOBODY_MOVES = (
+    r"(?:(?:(?:nobody|no one|none of you|nothing)(?: (?:is|s|are|must|may))?(?: to)?|"
+    r"(?:do not|don t|dont) (?:anybody|anyone|any of you|nobody)) (?:moves?|moving|stirs?|budges?|breathes?|lifts? off|"
+    r"takes? off|lands?|fl(?:y|ies)|goes anywhere)|"
+    r"not (?:a|an|one|another|(?:even|so much as) an?) (?:\w+ )?(?:muscle|step|inch|move|twitch|"
+    r"(?:milli|centi)met(?:re|er)|budge|wobble)(?: (?:further|back|closer|nearer))?)"
+)
 _STOP = (
     rf"{_HALT}(?: there)? (?:for )?a (?:sec|second|moment)",
     rf"(?:sto+p+|quit|cease) (?:it|that|everything|whatever|{_MOTION}(?: {_WAY})?)",
     r"sto+p+ (?:(?:the|your|all) )*(?:motors|propellers|props|rotors)",
     rf"(?:sto+p+|quit) (?:hurting|squeezing|crushing|pinching|pulling|pushing|dragging) (?:me|us|him|{_OWNER} {_BODY})",
     rf"who+a+ there (?:s|is) (?:a|the|some) {_PERSON}(?: \w+ you)?",
-    r"(?:(?:emergency|full) )?sto+p+(?: (?:right )?(?:there|here|where you are))?",
-    r"halt|fre+ze|abort|cease|who+a+|woa+h|cancel|enough|e stop|estop|knock it off|cut it out",
+    rf"(?:(?:emergency|full) )?{_HALT}(?: (?:right )?(?:there|here|where you are))?",
+    r"abort|cease|who+a+|woa+h|cancel|enough|e stop|estop|knock it off|cut it out",
     r"that s (?:(?:far|close|high|low|near) )?enough",
-    r"hold(?: (?:on|up|it|still|fire|position|your position|that|everything))?|stand (?:still|by)",
+    r"hold(?: (?:on|up|it|(?:dead |very )?still|steady|fire|position|your position|that|everything))?",
+    r"(?:be|stand) still|stand by|steady(?: (?:on|up))?",
     r"(?:pause|hang on|hang tight|wait(?: up)?)\b(?! for\b)",
     rf"(?:stay|remain)(?: {_STILL})?|keep {_STILL}",
     (
-        r"(?:do not|don t|dont|never) (?:you )?(?:dare )?(?:move|moving|budge|go|stir|fly|(?:come|get)(?= any))"
+        r"(?:do not|don t|dont|never) (?:you )?(?:dare )?(?:move|moving|budge|twitch|go|stir|fly|(?:come|get)(?= any))"
         r"(?: (?:an inch|another inch|a muscle|at all|any (?:more|further|closer|nearer)))?|no (?:moving|flying)"
     ),
-    r"(?:do not|don t|dont) touch (?:that|it|anything)|leave (?:it|that)(?: alone)?|(?:nobody|no one|nothing) moves?",
-    r"not (?:a|an|one|another) (?:muscle|millimetre|millimeter|step|centimetre|inch|move)(?: further)?",
+    r"(?:do not|don t|dont) touch (?:that|it|anything)|leave (?:it|that)(?: alone)?",
+    _NOBODY_MOVES,
 )
 _RELEASE = (
     r"let go(?: of (?:me|him|her|it|(?:my|his|her) \w+))?|let (?:me|him|her|it|them|that|this|(?:my|his|her) \w+) go",
@@ -68,14 +78,15 @@ _RELEASE = (
 )
 _ORDER = re.compile(rf"\b(?:(?P<stop>{'|'.join(_STOP)})|(?P<release>{'|'.join(_RELEASE)}))\b")
 _ASIDE = re.compile(
-    r"\b(?:at (?:once|all)|(?:right )?this (?:very )?(?:second|minute)|"
+    r"\b(?:at (?:once|all)|whatever (?:you do|happens)|(?:right )?this (?:very )?(?:second|minute)|"
     r"(?:drone|robot|arm) (?:\d{1,2}|one|two|three|four)|"
     r"i (?:need|want|told|order|beg) you to|you (?:must|should|(?:had )?better|(?:need|have|ought) to))\b"
 )
 _FORBIDS = r"(?:do not|don t|dont|never)"
 _HALTED = (
     rf"(?:{_HALT}(?: (?:it|that|there|everything|all|dead|{_MOTION}|where you are|(?:the |your )?(?:arm|drone|robot)))?"
-    rf"|{_FORBIDS} (?:you )?move|hold (?:it|still|everything)|(?:stand|keep) still)"
+    rf"|{_FORBIDS} (?:you )?move|hold (?:it|still|steady|everything|(?:your )?position)|steady|(?:stay|remain) put|"
+    rf"(?:stand|keep|stay) (?:dead |stock |very |perfectly )?(?:still|steady)|(?:quit|cease) {_MOTION}|{_NOBODY_MOVES})"
 )
 _HALTS = re.compile(rf"\b{_HALTED}\b")
 _WARN = r"(?:careful|watch out|look out|heads up|mind out)"
@@ -132,7 +143,8 @@ _REPORTED = re.compile(
 )
 _TELLS = re.compile(
     rf"(?:{_CALL} )*(?:there|you|they|he|she|it|i|we|my|his|her|our|their|the|an?|some|something|somebody|someone|"
-    rf"your|that|this|both|(?!wh|how)\w+ (?:is|are|s|fell)|(?:{_HARM}|hurt)ing|too|{_EXCLAIMED}|{_FORBIDDEN})\b.*"
+    rf"your|that|this|both|(?!wh|how)\w+ (?:is|are|s|fell)|(?:{_HARM}|hurt)ing|too|{_EXCLAIMED}|"
+    rf"(?:so |and |but )?(?:whatever you do )?{_FORBIDDEN})\b.*"
 )
 """How a clause may begin that orders nothing, behind a halt that stands alone: "stop, he fell down"."""
 _CAUGHT = r"(?:in|inside|into|between|caught|stuck|trapped|pinched|jammed)"
@@ -164,13 +176,19 @@ _HELD = (
     r"(?:caught|stuck|tangled|entangled|trapped|jammed|pinched|wedged|wrapped|wound|snagged|sucked|pulled|dragged|"
     r"clamped|squashed|crushed)(?: up)?"
 )
+_BLADES = (
+    r"(?:(?:your|the) (?:\w+ )?(?:propell[eo]rs?|props?|rotors?|blades?|gears?)|your (?:fans?|joints?)|the \w+ of you|"
+    r"you)"
+)
 _WORN = (
     rf"(?:{_BODY}|{_CLOTHES}|sweater|jumper|jacket|dress|hood|shawl|ponytail|braids?|bracelet|shoelaces?|foot|toes?|"
-    r"leg)"
+    r"leg|tail|paws?)"
 )
 _IS_CAUGHT = re.compile(
-    rf"\b(?:{_OWNER} )?{_WORN} (?:(?:is|are|s|has|have|got|gets?|getting|being|just|now|still|all|\w+ly) )*{_HELD}"
-    rf"(?P<where> (?:in|into|inside|by|between|under|around|on|with|to) {_THE_ROBOT})?(?= (?:{_HOW}|{_CALL})\b|$)"
+    rf"\b(?:{_OWNER} )?{_WORN} (?:(?:is|are|s|has|have|got|gets?|getting|being|just|now|still|all|it|\w+ly) )*"
+    rf"(?:{_HELD}(?P<where> (?:in|into|inside|by|between|under|around|on|with|to) {_THE_ROBOT})?|"
+    rf"(?:is|are|s|got|goes|going|gone|went|flew|blown|flying|it)(?P<into> (?:in|into|between) {_BLADES}))"
+    rf"(?= (?:{_HOW}|{_CALL})\b|$)"
 )
 _CATCHES = re.compile(
     rf"\b{_THE_ROBOT} (?:(?:is|are|s|re|has|have|ve|just|now|still|\w+ly) )*(?:cutting|cut|pulling|eating|chewing|"
@@ -283,7 +301,7 @@ def _reports_caught(clauses: list[str]) -> bool:
     if _SUPPOSES.search(" ".join(clauses)):
         return False
     found = [_IS_CAUGHT.search(clause) or _CATCHES.search(clause) for clause in clauses]
-    if any(match and (match.re is _CATCHES or match["where"]) for match in found):
+    if any(match and (match.re is _CATCHES or match.lastgroup) for match in found):
         return True
     others = [_without_report(clause) for clause, match in zip(clauses, found, strict=True) if not match]
     whole = [clause for clause, match in zip(clauses, found, strict=True) if match and match.end() < len(clause)]

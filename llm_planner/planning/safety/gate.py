@@ -211,7 +211,7 @@ class SafetyGate:
                 raise PlannerError(ErrorCode.UNKNOWN_OBJECT, problem)
 
     def _require_harmless(self, call: SkillCall) -> None:
-        """Refuses to grasp somebody, and to bring a knife to somebody (``planning.safety.harm``).
+        """Refuses to grasp somebody, to bring a knife to somebody, and to go up to a fire (``planning.safety.harm``).
 
         Raises:
             PlannerError: HARMFUL_REQUEST.

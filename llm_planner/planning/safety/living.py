@@ -15,18 +15,20 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-PEOPLE = _words(
-    "person people man woman boy girl child kid kiddo baby toddler infant newborn guy lady gentleman nurse doctor "
-    "patient mother father mum mom dad son daughter wife husband brother sister grandma grandpa grandmother "
-    "grandfather human teenager pensioner colleague worker granny somebody someone"
+BABIES = _words("baby toddler infant newborn")
+YOUNG = BABIES | _words("boy girl child kid kiddo teenager grandson granddaughter grandchild nephew niece")
+PEOPLE = YOUNG | _words(
+    "person people man woman guy lady gentleman nurse doctor patient mother father mum mom dad son daughter wife "
+    "husband brother sister grandma grandpa grandmother grandfather human pensioner colleague worker granny "
+    "somebody someone uncle aunt auntie neighbour neighbor bloke lad lass visitor guest"
 )
 ANIMALS = _words(
     "dog cat puppy kitten hamster rabbit bunny gerbil hedgehog ferret parrot budgie canary bird tortoise turtle lizard "
-    "gecko snake squirrel duckling piglet pony horse goat monkey pet animal rat kitty doggy pup"
+    "gecko snake squirrel duckling piglet pony foal mare horse goat monkey pet animal rat kitty doggy pup"
 )
 BODY_PARTS = _words(
-    "hand finger fingertip thumb arm forearm leg foot toe head face eye ear nose hair wrist ankle shoulder knee throat "
-    "mouth paw tail"
+    "hand finger fingertip thumb arm forearm leg foot toe head face eye eyelid ear nose cheek chin hair whisker wrist "
+    "ankle shoulder knee shin throat mouth paw tail"
 )
 _OF_SOMEBODY = _words(
     "the left right my his her your our their human bare little small big index middle ring other open injured sore"
@@ -41,43 +43,54 @@ LIKENESSES = _words(
     "carved painted printed"
 )
 _JOINTS = _words("of with without in on for from and")
-_SHARP = _words(
-    "knife penknife scissors scissor scalpel razor blade needle syringe saw hacksaw handsaw axe hatchet machete dagger "
-    "sword spear dart cutter shears chainsaw skewer razorblade"
+SHARP = _words(
+    "knife penknife scissors scissor scalpel lancet razor blade needle syringe saw hacksaw handsaw axe hatchet machete "
+    "cleaver dagger sword spear dart cutter shears chainsaw skewer razorblade sickle scythe"
 )
 _HOT = _words("hot boiling burning flaming lit glowing molten scalding soldering blowtorch")
 _HOT_IN_NAME_ONLY = _words("dog sauce wheel bottle glue")
-_IGNITERS = _words("lighter match matchstick candle torch flame blowtorch sparkler")
-_FUELS = _words(
+IGNITERS = _words("lighter match matchstick candle torch flame blowtorch sparkler")
+FUELS = _words(
     "gas gasoline petrol fuel propane butane kerosene diesel paraffin acetone gunpowder firework dynamite explosive"
 )
-_FLAMING = _words("burning lit flaming")
-_FIRES = _words("fire flame campfire bonfire fireplace furnace incinerator kiln")
-_HEATERS = _FIRES | _words("stove hob oven burner grill barbecue bbq microwave toaster")
-_BURSTING = _FUELS | _words("battery powerbank aerosol spray deodorant lighter ammunition bullet cartridge grenade")
+_FLAMING = _words("burning lit flaming blazing")
+_OPEN_FIRES = _words("fire flame campfire bonfire wildfire blaze inferno")
+_FIRES = _OPEN_FIRES | _words("fireplace firepit furnace incinerator kiln brazier")
+_HEATERS = _FIRES | _words(
+    "stove stovetop hob hotplate cooktop oven burner griddle grill barbecue bbq microwave toaster radiator heater"
+)
+_BURSTING = FUELS | _words("battery powerbank aerosol spray deodorant lighter ammunition bullet cartridge grenade")
 _ELECTRIC = _words(
     "phone smartphone laptop charger toaster hairdryer hairdrier heater radio camera kettle iron television tv"
 )
 _WATERS = _words("water bath bathtub pool aquarium pond toilet")
-_POISONS = _FUELS | _words(
+_POISONS = FUELS | _words(
     "bleach poison pesticide insecticide herbicide weedkiller detergent antifreeze acid ammonia disinfectant turpentine"
 )
-_FOODS = _words(
+FOODS = _words(
     "food meal soup salad bread sandwich cake milk juice coffee tea cereal rice stew pasta porridge dinner lunch "
     "breakfast fruit apple banana vegetable drink formula yoghurt yogurt dough sauce"
 )
 _POINTED_METAL = _words("fork knife nail hairpin paperclip tweezers scissors spoon")
+SMALL = _words(
+    "marble coin penny button bead battery magnet screw nail nut bolt pin thumbtack tack needle peanut pebble match "
+    "staple paperclip dice pill"
+)
 HAZARDS = (
+    (IGNITERS, FUELS),
     (_BURSTING, _HEATERS),
+    (_BURSTING - {"lighter"}, _words("candle tealight")),
     (_ELECTRIC, _FIRES | _WATERS | _words("microwave oven")),
     (_words("fork spoon knife foil tinfoil can tin scissors"), _words("microwave")),
-    (_POISONS, _FOODS),
+    (_POISONS, FOODS),
     (_words("bleach"), _words("ammonia vinegar acid")),
     (_words("ammonia vinegar acid"), _words("bleach")),
     (_POINTED_METAL, _words("outlet")),
+    (SMALL, BABIES),
+    (SMALL - {"pill"}, _words("mouth")),
 )
-"""What must not be brought to what: it bursts or burns, is ruined, poisons somebody or gives a shock."""
-_CANS = _FUELS | _words("can canister tank cylinder bottle drum container jerrycan pump puddle soaked rag")
+"""What must not be brought to what: it bursts, burns, is ruined, poisons or chokes somebody, or gives a shock."""
+_CANS = FUELS | _words("can canister tank cylinder bottle drum container jerrycan pump puddle soaked rag")
 
 
 def _words_of(name: str) -> list[str]:
@@ -110,21 +123,23 @@ def is_dangerous(name: str) -> bool:
     if "toy" in before:
         return False
     is_hot = not _HOT.isdisjoint([*before, what]) and what not in _HOT_IN_NAME_ONLY
-    return is_hot or (what in _SHARP and before[-1:] not in (["cookie"], ["pastry"]))
-
-
-def ignites(name: str, other: str) -> bool:
-    """Returns whether the first of two things may set the second on fire."""
-    before, what = _split(name)
-    fuel, holder = _split(other)
-    is_fuel = holder in _FUELS or (holder in _CANS and not _FUELS.isdisjoint(fuel))
-    return is_fuel and (what in _IGNITERS or not _FLAMING.isdisjoint(before))
+    return is_hot or (what in SHARP and before[-1:] not in (["cookie"], ["pastry"]))
 
 
 def is_hazard(name: str, other: str) -> bool:
-    """Returns whether the first of two things must not be brought to the second (``HAZARDS``, ``ignites``)."""
+    """Returns whether the first of two things must not be brought to the second (``HAZARDS``)."""
     (before, what), (state, where) = _split(name), _split(other)
     held = {what, *(before if what in _CANS or what == "pack" else ())}
-    places = {where, *(() if _FLAMING.isdisjoint(state) else ("fire",))}
+    held |= set() if _FLAMING.isdisjoint(before) else {"flame"}
+    places = {where, *(FUELS.intersection(state) if where in _CANS else ())}
+    places |= set() if _FLAMING.isdisjoint(state) else {"fire"}
     is_hazard_of_both = any(not (held.isdisjoint(ones) or places.isdisjoint(others)) for ones, others in HAZARDS)
-    return ignites(name, other) or (is_hazard_of_both and LIKENESSES.isdisjoint((*before, *state)))
+    return is_hazard_of_both and LIKENESSES.isdisjoint((*before, *(() if where in _CANS else state)))
+
+
+def is_open_fire(name: str) -> bool:
+    """Returns whether a name is that of flames, or of what stands in flames: not of a fireplace or a fire door."""
+    before, what = _split(name)
+    burns = what in _OPEN_FIRES or _words_of(name)[-2:] in (["on", "fire"], ["in", "flames"])
+    burns |= not (_FLAMING - {"lit"}).isdisjoint(before) and what not in _HEATERS | {"candle", "torch"}
+    return burns and LIKENESSES.isdisjoint(before) and before[-1:] not in (["gas"], ["electric"])

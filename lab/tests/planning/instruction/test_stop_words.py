@@ -504,3 +504,60 @@ def test_most_short_stops_of_the_corpus_act_at_once():
             plans.append(immediate_plan(ROBOTS[frame.robot], task.instruction))
     assert len(plans) > 400
     assert sum(map(bool, plans)) >= 0.75 * len(plans)
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        "Nobody move!",
+        "no one takes off, you hear?",
+        "nobody's to land, there's a kid right under you",
+        "don't anybody move, my ring is on the floor",
+        "nobody move, the vase is behind you, so whatever you do don't go back",
+        "whatever you do, don't move",
+        "steady!",
+        "hold steady, the needle is in his arm",
+        "Steady now, the doctor's hand is in the way",
+        "not one twitch, the glass is tipping",
+        "not so much as an inch",
+        "stap! stap!",
+        "stahp, my hand",
+        "my hair it goes in the fan of you",
+        "help, her scarf went into the propeller",
+        "my sleeve is in your blades",
+        "stap stap the braid it is going in your rotor",
+        "the dog's tail is in your propeller",
+        "stay stock still, she has got a needle",
+        "don't you twitch",
+        "nobody breathe",
+        "hold your position, the nurse is underneath",
+        "stay put, the kid is right behind you",
+        "not one step back, there is a drop",
+    ],
+)
+def test_stops_in_other_words_act_at_once(order):
+    assert immediate_plan(ROBOTS["tello"], order) == "h();"
+    assert immediate_plan(ROBOTS["indy7"], order) == "stop();"
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "steady the cup",
+        "nobody moves the cup, so put it in the box",
+        "nobody lands on the roof but you",
+        "hold steady over the bowl",
+        "Steady now, put the egg in the cup",
+        "one step to the left",
+        "the glove is in the gripper, drop it in the bin",
+        "put the sleeve in the box",
+        "my hair is in the picture, go up",
+        "my coat goes in the bag",
+        "stay put until the lamp is on, then land",
+        "hold your position for five seconds",
+        "quit moving the cups",
+    ],
+)
+def test_tasks_with_such_words_are_none(task):
+    for model in ROBOTS.values():
+        assert not immediate_plan(model, task)
