@@ -92,6 +92,65 @@ def test_nothing_is_done_for_what_is_denied():
     assert problem(f"{said}, take off", "tk();") == ""
 
 
+@pytest.mark.parametrize(
+    ("said", "plan", "model"),
+    [
+        ("Have I told you to climb? No, I certainly haven't.", "mu(50);", TELLO),
+        ("Did anybody order you to open that now? They did not!", "open();", INDY7),
+        ("You aren't planning on coming down, are you?", "ld();", TELLO),
+        ("You haven't moved it, have you?", "push(cup,box);", INDY7),
+        ("I hope you weren't considering a landing here", "ld();", TELLO),
+        ("How loud would the crash be if it fell from up there now?", "ld();", TELLO),
+        ("If I told you to drop the vase, what would you say?", "open();", INDY7),
+        ("Suppose you let go of the jar, would it break?", "open();", INDY7),
+        ("Do you reckon you should land?", "ld();", TELLO),
+        ("Would it be wise to take off in this wind?", "tk();", TELLO),
+        ("I wonder what becomes of the jug when you open up", "open();", INDY7),
+        ("My sister thinks you ought to land now. I don't.", "ld();", TELLO),
+        ("The foreman says you should lift the crate, but he is quite mistaken.", "pick(crate);", INDY7),
+        ("People say you must fly higher; take no notice of them", "mu(50);", TELLO),
+    ],
+)
+def test_nothing_is_done_for_what_is_only_asked_supposed_or_disputed(said, plan, model):
+    assert problem(said, plan, model).endswith((" no order", " orders nothing"))
+
+
+@pytest.mark.parametrize(
+    ("said", "plan", "model"),
+    [
+        ("Did I say land? I meant take off, so take off", "tk();", TELLO),
+        ("My sister thinks you ought to land, she is wrong, fly up 1 m", "mu(100);", TELLO),
+        ("My boss says you should land now", "ld();", TELLO),
+        ("what would you do if it fell? Pick it up", "pick(jar);", INDY7),
+        ("you are not high enough", "mu(30);", TELLO),
+        ("would you mind if I asked you to land", "ld();", TELLO),
+        ("put the jar down, would you?", "place(jar,table);", INDY7),
+        ("it would be nice if you landed", "ld();", TELLO),
+        ("if I were you I would land", "ld();", TELLO),
+        ("if you dropped it, could you pick it up again", "pick(jar);", INDY7),
+    ],
+)
+def test_what_is_ordered_besides_or_asked_politely_is_done(said, plan, model):
+    assert not problem(said, plan, model)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Could you hoist the jar? Only answer, please, don't do it.",
+        "Are you strong enough to lift the jar? Don't really try it.",
+        "Tell me how you would take the jar, without actually moving.",
+        "Don't do anything, just tell me whether you could take the jar",
+        "Could you take the jar? Just curious.",
+        "Can you lift the jar? That's not an order.",
+        "take the jar - only joking!",
+    ],
+)
+def test_nothing_is_done_where_it_is_only_spoken_of(said):
+    assert problem(said, "pick(jar);", INDY7) == "the instruction speaks of it, and says not to do it"
+    assert not problem(said, "->iv(jar);", INDY7)
+
+
 def test_what_must_not_be_done_in_a_case_is_not_done_in_that_case():
     said = "fly 1 m forward, but not if the child is there"
     wrong = "the instruction says when not to do that"
@@ -275,6 +334,10 @@ def test_a_camera_may_be_asked_how_other_things_are(said, asked):
         "go on ",
         "really ",
         "a a a a ed ",
+        "what if you ",
+        ", what what what ",
+        "he says ",
+        "just say ",
     ],
 )
 def test_hostile_denials_end(words):
