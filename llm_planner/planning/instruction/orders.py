@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from llm_planner.core.skill import ArgumentType, SkillCall
+from llm_planner.planning.instruction.names import acted_on, bare_words, name_words
 from llm_planner.planning.instruction.quantities import with_plain_amounts
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
 from llm_planner.planning.untrusted import ascii_letters, plain_task
@@ -23,6 +24,7 @@ from llm_planner.robots.effect import (
     Delay,
     GoTo,
     Gripper,
+    MoveTool,
     NoEffect,
     Perceive,
     Replan,
@@ -197,6 +199,15 @@ _OPPOSITE = re.compile(
     r"\b(?:do|the) (?:exact )?opposite (?:of|to) (?!the (?:side|end|corner|wall)\b)"
     r"|^(?:please )?undo (?:that|it|this|what|the last|your last|\d+)\b"
 )
+_TOO_NEAR = re.compile(
+    r"(?:(?:(?:^|[.,;!?] |\b(?:you|youre|(?:that|this|it)(?: i)?s|being?|get|go|come|fly|stay|hover)\b(?: \w+){0,3} )"
+    r"(?:\w+ ){0,2}?(?:too|awfully|less)|\b(?:not|being|(?:do|did|are|were|could|would)nt|cant)(?: \w+){0,2} "
+    r"(?:so|that|as)) (?:close|near)(?: to| by)?|\b(?:further|farther)(?: \w+)? from|\bcrowd(?:ing)?"
+    r"|\b(?:more|some) (?:distance|space|room) (?:to|from|between you and)"
+    r"|\bgive(?=(?: \w+){2,3} (?:a bit |some |a little )?(?:more )?(?:room|space)\b))"
+    r" ((?:(?!(?:to|and|then|so|but)\b)\w+ ?){1,3})"
+)
+"""What the robot is, or would be, nearer to than somebody wants."""
 _TIMES = re.compile(r"\b(\d{1,6}) times\b")
 _CORRECTED = re.compile(r"\b(?:no|nope|sorry|actually|rather|make (?:it|that)|enough|plenty|once|twice|thrice|more)\b")
 _LOOP = re.compile(r"(?<![\w.])(\d+)\{")
@@ -237,6 +248,7 @@ class OrderCheck(PlanCheck):
             self._unnamed(calls)
             or self._unseen(calls)
             or self._without_order(effects)
+            or self._misplaced(calls)
             or self._impossible(effects)
             or self._miscounted(text)
             or self._in_wrong_case([*self._cases, case], effects, block)
@@ -258,6 +270,19 @@ class OrderCheck(PlanCheck):
             for argument, value in zip(skill.arguments if skill else (), call.arguments, strict=False):
                 if argument.type is ArgumentType.IDENTIFIER and value in _NOBODY:
                     return f"{value!r} is the name of no thing"
+        return ""
+
+    def _misplaced(self, calls: Iterable[SkillCall]) -> str:
+        """Returns why the robot is not sent to a thing: it is too near that already; empty if it may be."""
+        for call in calls:
+            skill = self.model.skill(call.name)
+            for name in acted_on(self.model, call):
+                words = {*name_words(name)}
+                near = _TOO_NEAR.search(self._said)
+                if near and skill and isinstance(skill.effect, (Approach, GoTo, MoveTool)):
+                    elsewhere = bare_words(_TOO_NEAR.sub(" ", self._said))
+                    if not words.isdisjoint(bare_words(near[1])) and words.isdisjoint(elsewhere):
+                        return f"the instruction wants more distance from the {name.replace('_', ' ')}"
         return ""
 
     def _unseen(self, calls: Iterable[SkillCall]) -> str:

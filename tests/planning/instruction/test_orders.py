@@ -202,6 +202,30 @@ def test_an_opposite_is_not_guessed():
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        "You're a bit too near the bookcase.",
+        "Could you not be so near to the bookcase, please",
+        "I'd like you further away from the bookcase",
+        "Must you hover that close? Too close to the bookcase for my taste",
+        "please leave some more room between you and the bookcase",
+        "I wish you didn't stand so close to the bookcase",
+    ],
+)
+def test_a_wish_for_distance_is_no_order_to_approach(said):
+    assert problem(said, "a(bookcase);") == "the instruction wants more distance from the bookcase"
+    assert not problem(said, "o(bookcase);mb(50);")
+
+
+def test_one_may_go_near_what_another_thing_is_not_near():
+    assert not problem("go to the lamp, but not too close to the fire", "g(lamp);")
+    assert not problem("you're too close to the wall, go to the lamp", "g(lamp);")
+    assert not problem("go to the lamp, but not too close to the lamp", "g(lamp);")
+    assert not problem("the cup is too close to the edge, go to the edge", "g(edge);")
+    assert not problem("get so close to the lamp that you see the switch", "g(lamp);")
+
+
+@pytest.mark.parametrize(
     ("said", "plan", "is_refused"),
     [
         ("open and close 30 times", "10{open();close();}", True),
@@ -338,6 +362,7 @@ def test_a_camera_may_be_asked_how_other_things_are(said, asked):
         ", what what what ",
         "he says ",
         "just say ",
+        "you too ",
     ],
 )
 def test_hostile_denials_end(words):
