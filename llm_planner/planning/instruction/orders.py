@@ -198,6 +198,11 @@ _STAY = re.compile(
 _OPPOSITE = re.compile(
     r"\b(?:do|the) (?:exact )?opposite (?:of|to) (?!the (?:side|end|corner|wall)\b)"
     r"|^(?:please )?undo (?:that|it|this|what|the last|your last|\d+)\b"
+    r"|(?:(?:^|[-.,;!?] )(?:(?:no|oh|ah|oops|sorry|wait|hang|on|actually|i|ive|its|it|is|thats|that|mean|meant|had|have"
+    r"|got|get|put|said|rather|them|those|these|two|2|names|silly|me)[ ,]+)+(?:the )?(?:wrong way (?:a?round|about)"
+    r"|back to front|(?:mixed|muddled|confused|swap|switch|reverse) (?:that|it|them|those|up)(?: up)?)"
+    r"|\b(?:sorry|oops|silly me|mean|meant|was|its)(?: (?:it|that|those|them))?[ ,]+(?:the )?(?:other way"
+    r" a?(?:round|bout)|vice versa|(?<=the )reverse))(?=(?:[ .,!?]|\b(?:please|again|sorry|2|two|my mistake)\b)*$)"
 )
 _TOO_NEAR = re.compile(
     r"(?:(?:(?:^|[.,;!?] |\b(?:you|youre|(?:that|this|it)(?: i)?s|being?|get|go|come|fly|stay|hover)\b(?: \w+){0,3} )"

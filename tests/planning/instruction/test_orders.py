@@ -204,6 +204,25 @@ def test_an_opposite_is_not_guessed():
 @pytest.mark.parametrize(
     "said",
     [
+        "Cup in the box, plate in the sink. Oh wait, I've put those the wrong way round.",
+        "take the cup and leave the plate, sorry, I got them back to front",
+        "the cup goes in the sink and the plate in the box - I've mixed those up",
+        "cup on plate. Sorry, it's the other way about!",
+        "cup on the plate, plate on the tray, sorry, vice versa",
+        "leave the plate, take the cup, no, sorry, swap those two",
+    ],
+)
+def test_what_is_taken_back_by_turning_it_round_is_not_guessed(said):
+    assert problem(said, "pick(cup);", INDY7) == "what the opposite is, only a person can say"
+    assert not problem("they are the wrong way round, swap them", "pick(cup);", INDY7)
+    assert not problem("turn the other way round", "tu(180);")
+    assert not problem("I've mixed those up: go to the right window", "g(right_window);")
+    assert not problem("I said fly backwards", "mb(100);")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
         "You're a bit too near the bookcase.",
         "Could you not be so near to the bookcase, please",
         "I'd like you further away from the bookcase",
@@ -363,6 +382,7 @@ def test_a_camera_may_be_asked_how_other_things_are(said, asked):
         "he says ",
         "just say ",
         "you too ",
+        "i said it ",
     ],
 )
 def test_hostile_denials_end(words):
