@@ -3,14 +3,14 @@
 
 A model that was taught orders reads "have you landed?" and "I never said land" as one: the word is there, and the
 model is sure of it. So a plan does nothing for questions about what the robot did or will do, for denials, reports and
-pretences, if nothing else is said, for what is only supposed or not meant.
+pretences, if nothing else is said, for what is only supposed or not meant, and for what somebody else is quoted with.
 "Go, but not if somebody is there" must not be planned as "go if somebody is there".
 Recognised are common forms, by their beginnings; what is not recognised is judged by the other checks alone.
 """
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from llm_planner.core.skill import ArgumentType, SkillCall
@@ -215,6 +215,18 @@ _TOO_NEAR = re.compile(
 """What the robot is, or would be, nearer to than somebody wants."""
 _TIMES = re.compile(r"\b(\d{1,6}) times\b")
 _CORRECTED = re.compile(r"\b(?:no|nope|sorry|actually|rather|make (?:it|that)|enough|plenty|once|twice|thrice|more)\b")
+_QUOTATION = re.compile(r"""("[^"]*(?:"|$)|(?<!\w)'(?:[^']|'(?=\w)){1,300}'(?!\w))""")
+_OWN_WORDS = re.compile(
+    r"^\W*$|\b(?:i|we|im|ive)(?: \w+)? (?:said|mean|meant|told you) ,|\b(?:say|tell|ask|announc\w+|greet|holler|shout"
+    r"|yell|sing|signal|speak|repeat|hear|whisper|message|do (?:\w+ )?(?:that|it|this|as|what))\b"
+)
+"""Around a quotation: it is what the speaker says himself, or what is to be said or done."""
+_MAY_ORDER = re.compile(
+    r"(?:^|[-.,;!?] |\b(?:and|but|so|then|please|now|just|(?:can|could|would) you|you (?:can|should|must|may)|you to) )"
+    r"(?:do|obey|go|fly|move|come|get|head|step|slide|shift|back|forward|up|down|left|right|rise|climb|drop|descend"
+    r"|land|take|turn|rotate|spin|face|follow|approach|return|open|close|release|let|pick|put|place|push|bring"
+    r"|grab|fetch|lift|lay|set|throw|give|hand|pass|make)\b"
+)
 _LOOP = re.compile(r"(?<![\w.])(\d+)\{")
 _NOBODY = frozenset(f"{which}{what}" for which in ("any", "some", "every", "no") for what in ("one", "body", "thing"))
 
@@ -232,14 +244,21 @@ class OrderCheck(PlanCheck):
     instruction: str
     _said: str = field(init=False)
     _no_order: str = field(init=False)
+    _quoted: Sequence[frozenset[str]] = field(init=False)  # the words of each quotation
     _cases: list[str] = field(default_factory=list, init=False)  # the conditions of blocks that are open
     _done: list[object] = field(default_factory=list, init=False)  # what the plan has done so far
     _is_guarded: bool = field(default=False, init=False)  # an earlier statement waits, or ends the plan
 
     def __post_init__(self) -> None:
-        text = ascii_letters(with_plain_amounts(plain_task(self.instruction[:4096]))).lower().replace("'", "")
-        self._said = " ".join(text.split())
+        text = self.instruction[:4096].replace(": ", ", ")
+        text = ascii_letters(with_plain_amounts(plain_task(text))).lower()
+        around = " ".join(_QUOTATION.sub(" , ", text).replace("'", "").split())
+        is_own = _OWN_WORDS.search(around) is not None
+        self._quoted = [] if is_own else [frozenset(bare_words(each)) for each in _QUOTATION.findall(text)]
+        self._said = around if self._quoted else " ".join(text.replace("'", "").split())
         self._no_order = _why_no_order(self._said)
+        if self._quoted and not self._no_order and not _MAY_ORDER.search(around):
+            self._no_order = "only a quotation orders that"
 
     def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement."""
@@ -278,11 +297,14 @@ class OrderCheck(PlanCheck):
         return ""
 
     def _misplaced(self, calls: Iterable[SkillCall]) -> str:
-        """Returns why the robot is not sent to a thing: it is too near that already; empty if it may be."""
+        """Returns why the robot is not sent to a thing: it is quoted only, or too near; empty if it may be."""
         for call in calls:
             skill = self.model.skill(call.name)
             for name in acted_on(self.model, call):
-                words = {*name_words(name)}
+                words, said = {*name_words(name)}, bare_words(self._said)
+                quoted = (each for each in self._quoted if words & each and not each <= words)  # not what is on a label
+                if any(quoted) and words.isdisjoint(said):
+                    return f"only a quotation speaks of the {name.replace('_', ' ')}"
                 near = _TOO_NEAR.search(self._said)
                 if near and skill and isinstance(skill.effect, (Approach, GoTo, MoveTool)):
                     elsewhere = bare_words(_TOO_NEAR.sub(" ", self._said))

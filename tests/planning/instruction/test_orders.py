@@ -151,6 +151,22 @@ def test_nothing_is_done_where_it_is_only_spoken_of(said):
     assert not problem(said, "->iv(jar);", INDY7)
 
 
+def test_what_only_a_quotation_of_somebody_else_says_is_not_done():
+    wrong = "only a quotation orders that"
+    assert problem('The parrot keeps yelling "take off, take off", ha ha', "tk();") == wrong
+    assert problem("there's a sign that reads 'all robots must land'. What colour is it?", "ld();") == wrong
+    assert problem('"Fly to the well", she said, and laughed', "g(well);") == wrong
+    assert problem('Grandma told you, "open your claw!" How sweet of her.', "open();", INDY7) == wrong
+    beside = 'My nephew says "fly to the big tree". Fly to the pond, please.'
+    assert problem(beside, "g(big_tree);") == "only a quotation speaks of the big tree"
+    assert not problem(beside, "g(pond);")
+    assert not problem('take the bottle that says "salt"', "pick(salt);", INDY7)
+    assert not problem('take the box that says "this way up"', "pick(box);", INDY7)
+    assert not problem('say "drones, fly home" and land', "l('drones, fly home');ld();")
+    assert not problem('when the boy shouts "now", go up 1 m', "mu(100);")
+    assert not problem('I said "land"!', "ld();")
+
+
 def test_what_must_not_be_done_in_a_case_is_not_done_in_that_case():
     said = "fly 1 m forward, but not if the child is there"
     wrong = "the instruction says when not to do that"
@@ -381,6 +397,7 @@ def test_a_camera_may_be_asked_how_other_things_are(said, asked):
         ", what what what ",
         "he says ",
         "just say ",
+        "says 'a ",
         "you too ",
         "i said it ",
     ],
