@@ -29,9 +29,14 @@ _COLOURS = frozenset(
 )
 _HOW_TO_SAY = re.compile(r"\b(?:to (?:them|him|her|us)|aloud|out loud|in words)$")
 """What "say hi to them" does not ask to be said."""
-_WHEN_TO_SAY = re.compile(
-    r"(?:if|when|once|unless|as soon as|until) (?:you|it|he|she|they|there|that|this)\b", re.IGNORECASE
+_NO_WORDS = re.compile(
+    r"(?:if|when|once|unless|as soon as|until|what|where|which|whether|how (?:many|much|far|high))"
+    r" (?:you|it|he|she|they|there|that|this)\b"
+    r"|(?:(?:just|only|to|me|us|him|her|them) )*(?:so|it|that|this|which(?: one)?|what|why|where|how|whether|if so"
+    r"|as much|(?:an? )?yes or (?:an? )?no)(?:,? (?:please|then))?$",
+    re.IGNORECASE,
 )
+"""When to say something, and what only stands for the words to say."""
 _IN_QUOTES = re.compile(r'["\u201c]([^"\u201c\u201d]+)["\u201d]')
 
 
@@ -113,7 +118,7 @@ class NameCheck(PlanCheck):
 
     def _misspoken(self, effect: object, call: SkillCall) -> str:
         """Returns what a call says, or asks, that the instruction does not; empty if nothing."""
-        if isinstance(effect, Say) and (not self._is_said(call) or self._says_when(call)):
+        if isinstance(effect, Say) and (not self._is_said(call) or self._has_no_words(call)):
             return f"what to say: {call.arguments[0]!r} is not in the instruction as words to say"
         if isinstance(effect, Ask) and (others := _numbers(str(call.arguments[0])) - self._numbers) and self._numbers:
             return f"what to ask: the instruction says {min(self._numbers)}, and not {min(others)}"
@@ -155,9 +160,9 @@ class NameCheck(PlanCheck):
         is_quoted = _IN_QUOTES.search(self.instruction) is not None
         return all(self._is_whole(bare_words(text)) and (is_quoted or not _HOW_TO_SAY.search(text)) for text in texts)
 
-    def _says_when(self, call: SkillCall) -> bool:
-        """Whether the words to say are those for when to say something: "shout if you find it"."""
-        return not _IN_QUOTES.search(self.instruction) and any(_WHEN_TO_SAY.match(str(text)) for text in call.arguments)
+    def _has_no_words(self, call: SkillCall) -> bool:
+        """Whether what a call says are no words to say: "shout if you find it", "just say so", "say yes or no"."""
+        return not _IN_QUOTES.search(self.instruction) and any(_NO_WORDS.match(str(text)) for text in call.arguments)
 
     def _is_whole(self, words: Sequence[str]) -> bool:
         """Returns whether the instruction has these words, and if in quotes, nothing else within the same quotes."""

@@ -92,6 +92,81 @@ def test_nothing_is_done_for_what_is_denied():
     assert problem(f"{said}, take off", "tk();") == ""
 
 
+@pytest.mark.parametrize(
+    ("said", "plan", "model"),
+    [
+        ("Have I told you to climb? No, I certainly haven't.", "mu(50);", TELLO),
+        ("Did anybody order you to open that now? They did not!", "open();", INDY7),
+        ("You aren't planning on coming down, are you?", "ld();", TELLO),
+        ("You haven't moved it, have you?", "push(cup,box);", INDY7),
+        ("I hope you weren't considering a landing here", "ld();", TELLO),
+        ("How loud would the crash be if it fell from up there now?", "ld();", TELLO),
+        ("If I told you to drop the vase, what would you say?", "open();", INDY7),
+        ("Suppose you let go of the jar, would it break?", "open();", INDY7),
+        ("Do you reckon you should land?", "ld();", TELLO),
+        ("Would it be wise to take off in this wind?", "tk();", TELLO),
+        ("I wonder what becomes of the jug when you open up", "open();", INDY7),
+        ("My sister thinks you ought to land now. I don't.", "ld();", TELLO),
+        ("The foreman says you should lift the crate, but he is quite mistaken.", "pick(crate);", INDY7),
+        ("People say you must fly higher; take no notice of them", "mu(50);", TELLO),
+    ],
+)
+def test_nothing_is_done_for_what_is_only_asked_supposed_or_disputed(said, plan, model):
+    assert problem(said, plan, model).endswith((" no order", " orders nothing"))
+
+
+@pytest.mark.parametrize(
+    ("said", "plan", "model"),
+    [
+        ("Did I say land? I meant take off, so take off", "tk();", TELLO),
+        ("My sister thinks you ought to land, she is wrong, fly up 1 m", "mu(100);", TELLO),
+        ("My boss says you should land now", "ld();", TELLO),
+        ("what would you do if it fell? Pick it up", "pick(jar);", INDY7),
+        ("you are not high enough", "mu(30);", TELLO),
+        ("would you mind if I asked you to land", "ld();", TELLO),
+        ("put the jar down, would you?", "place(jar,table);", INDY7),
+        ("it would be nice if you landed", "ld();", TELLO),
+        ("if I were you I would land", "ld();", TELLO),
+        ("if you dropped it, could you pick it up again", "pick(jar);", INDY7),
+    ],
+)
+def test_what_is_ordered_besides_or_asked_politely_is_done(said, plan, model):
+    assert not problem(said, plan, model)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Could you hoist the jar? Only answer, please, don't do it.",
+        "Are you strong enough to lift the jar? Don't really try it.",
+        "Tell me how you would take the jar, without actually moving.",
+        "Don't do anything, just tell me whether you could take the jar",
+        "Could you take the jar? Just curious.",
+        "Can you lift the jar? That's not an order.",
+        "take the jar - only joking!",
+    ],
+)
+def test_nothing_is_done_where_it_is_only_spoken_of(said):
+    assert problem(said, "pick(jar);", INDY7) == "the instruction speaks of it, and says not to do it"
+    assert not problem(said, "->iv(jar);", INDY7)
+
+
+def test_what_only_a_quotation_of_somebody_else_says_is_not_done():
+    wrong = "only a quotation orders that"
+    assert problem('The parrot keeps yelling "take off, take off", ha ha', "tk();") == wrong
+    assert problem("there's a sign that reads 'all robots must land'. What colour is it?", "ld();") == wrong
+    assert problem('"Fly to the well", she said, and laughed', "g(well);") == wrong
+    assert problem('Grandma told you, "open your claw!" How sweet of her.', "open();", INDY7) == wrong
+    beside = 'My nephew says "fly to the big tree". Fly to the pond, please.'
+    assert problem(beside, "g(big_tree);") == "only a quotation speaks of the big tree"
+    assert not problem(beside, "g(pond);")
+    assert not problem('take the bottle that says "salt"', "pick(salt);", INDY7)
+    assert not problem('take the box that says "this way up"', "pick(box);", INDY7)
+    assert not problem('say "drones, fly home" and land', "l('drones, fly home');ld();")
+    assert not problem('when the boy shouts "now", go up 1 m', "mu(100);")
+    assert not problem('I said "land"!', "ld();")
+
+
 def test_what_must_not_be_done_in_a_case_is_not_done_in_that_case():
     said = "fly 1 m forward, but not if the child is there"
     wrong = "the instruction says when not to do that"
@@ -140,6 +215,49 @@ def test_to_move_and_not_to_move_is_not_understood():
 def test_an_opposite_is_not_guessed():
     assert problem("do the opposite of flying up 1 m", "mu(100);") == "what the opposite is, only a person can say"
     assert problem("fly to the opposite side of the room", "mf(300);") == ""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Cup in the box, plate in the sink. Oh wait, I've put those the wrong way round.",
+        "take the cup and leave the plate, sorry, I got them back to front",
+        "the cup goes in the sink and the plate in the box - I've mixed those up",
+        "cup on plate. Sorry, it's the other way about!",
+        "cup on the plate, plate on the tray, sorry, vice versa",
+        "leave the plate, take the cup, no, sorry, swap those two",
+    ],
+)
+def test_what_is_taken_back_by_turning_it_round_is_not_guessed(said):
+    assert problem(said, "pick(cup);", INDY7) == "what the opposite is, only a person can say"
+    assert not problem("they are the wrong way round, swap them", "pick(cup);", INDY7)
+    assert not problem("turn the other way round", "tu(180);")
+    assert not problem("I've mixed those up: go to the right window", "g(right_window);")
+    assert not problem("I said fly backwards", "mb(100);")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "You're a bit too near the bookcase.",
+        "Could you not be so near to the bookcase, please",
+        "I'd like you further away from the bookcase",
+        "Must you hover that close? Too close to the bookcase for my taste",
+        "please leave some more room between you and the bookcase",
+        "I wish you didn't stand so close to the bookcase",
+    ],
+)
+def test_a_wish_for_distance_is_no_order_to_approach(said):
+    assert problem(said, "a(bookcase);") == "the instruction wants more distance from the bookcase"
+    assert not problem(said, "o(bookcase);mb(50);")
+
+
+def test_one_may_go_near_what_another_thing_is_not_near():
+    assert not problem("go to the lamp, but not too close to the fire", "g(lamp);")
+    assert not problem("you're too close to the wall, go to the lamp", "g(lamp);")
+    assert not problem("go to the lamp, but not too close to the lamp", "g(lamp);")
+    assert not problem("the cup is too close to the edge, go to the edge", "g(edge);")
+    assert not problem("get so close to the lamp that you see the switch", "g(lamp);")
 
 
 @pytest.mark.parametrize(
@@ -275,6 +393,13 @@ def test_a_camera_may_be_asked_how_other_things_are(said, asked):
         "go on ",
         "really ",
         "a a a a ed ",
+        "what if you ",
+        ", what what what ",
+        "he says ",
+        "just say ",
+        "says 'a ",
+        "you too ",
+        "i said it ",
     ],
 )
 def test_hostile_denials_end(words):
