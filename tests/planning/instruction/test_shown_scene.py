@@ -236,6 +236,18 @@ def test_a_hostile_scene_costs_no_more_than_it_takes_to_read_it():
         ("don't go to the lamp", "lamp", False),
         ("go to the lamp unless you see the kettle", "lamp, kettle", False),
         ("up a bit", "", False),
+        ("move my mug a bit to the left", "mug, notebook", True),
+        ("could you pop the lid on the pot please, love?", "lid, pot", True),
+        ("put the pen in its pen case", "pen, pen_case", True),
+        ("put the glasses in their case", "glasses, glasses_case, pen", True),
+        ("take the cup", "cup, red_cup", False),
+        ("could you come a bit closer to the lamp", "lamp", True),
+        ("set the small cog on top of the big cog", "small_cog, big_cog", True),
+        ("take the red cup", "red_cup, red_plate", True),
+        ("first the lid on the pot, then the pot and the lid on the mat, both of them", "lid, pot, mat", True),
+        ("move the first cup", "cup", False),
+        ("put the bit in the box", "box", False),
+        ("put it on top", "box, shelf", False),
     ],
 )
 def test_a_task_is_clear_that_names_one_thing_with_each_word_and_has_only_orders_besides(task, scene, expected):
