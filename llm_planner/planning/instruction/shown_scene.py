@@ -41,6 +41,8 @@ _SAID_ALOUD = re.compile(
     r"[^,.;:!?]*?(?=\b(?:and|then|after|before|while|when)\b|[,.;:!?]|$)"
 )
 """Words that are said are no names of things, unless they ask for some: "say which crates are open"."""
+_HAND_ME = re.compile(r"(?<!the )(?<!my )(?<!your )\bhand (?=(?:me|us|him|her|them|over)\b)")
+"""An order, and no hand."""
 _PLAIN = re.compile(r"[a-z0-9_ '.-]*")
 _IDENTIFIER = re.compile(r"\s*((?=[a-z0-9_-]*[_0-9])[a-z][a-z0-9_-]*)")
 """What software writes for a name: ``chair_1``, ``red_box``, ``cup2``; what stands behind it says something of it."""
@@ -300,7 +302,7 @@ class _Task:
     @lru_cache(maxsize=64)  # one goal asks for it several times
     def of(instruction: str, model: RobotModel) -> "_Task":
         text = ascii_letters(with_plain_amounts(plain_task(instruction))).lower()
-        written = _WORD.findall(_SAID_ALOUD.sub(" ", text).replace("'s", ""))
+        written = _WORD.findall(_SAID_ALOUD.sub(" ", _HAND_ME.sub(" ", text)).replace("'s", ""))
         words = [singular(word) for word in written]
         starts: dict[str, list[int]] = {}
         for place, word in enumerate(words):
@@ -447,6 +449,9 @@ class _Task:
             if f" {' '.join(words)} " not in self.written:
                 return _NAMED, places
             return (_BY_NUMBER if len(words) > len(label) else _EXACTLY), places
+        has_number = len(words) > len(label) and not self.starts.keys().isdisjoint(label)
+        if has_number and (places := self._places_of_size(name)):
+            return _BY_NUMBER, places
         is_partly = label[-1] in self.starts if is_phrase else _PLAIN_ORDERS.isdisjoint(label)
         places = self._places_of_nouns(label)
         return (_PARTLY, places) if places and (is_partly or self._is_noun(label[-1])) else (0, frozenset())
@@ -462,6 +467,14 @@ class _Task:
             said = [start for start in starts if self.words[start : start + len(label)] == label]
             self._found[key] = frozenset(start + at for start in said for at in nouns)
         return self._found[key]
+
+    def _places_of_size(self, name: str) -> frozenset[int]:
+        """Returns where the task says all words of a name in another order: "the 10 mm socket"."""
+        words, said = sorted(_WORD.findall(with_plain_amounts(name.replace("_", " ")))), self.written.split()
+        starts = range(len(said) - len(words) + 1)
+        found = next((start for start in starts if sorted(said[start : start + len(words)]) == words), None)
+        places = () if found is None else range(found, found + len(words))
+        return frozenset(place for place in places if self._is_noun(said[place]))
 
     def _places_of_nouns(self, label: Sequence[str]) -> frozenset[int]:
         nouns = {word for word in label if self._is_noun(word) and word not in self.robot_words}

@@ -24,7 +24,7 @@ from llm_planner.planning.untrusted import ascii_letters, plain_scene
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _MAX_LENGTH = 4096
-_DETERMINERS = re.compile(r"(?:the|an?|my|your|our|his|her|their|thi|this|that|these|those|and)?")
+_DETERMINERS = re.compile(r"(?:the|an?|my|your|our|his|her|its?|their|thi|this|that|these|those|and)?")
 _SAYS_NOT_WHICH = re.compile(r"whole|entire|old|new|clean|dirty|wet|dry|used|empty|full|spare|broken|own|nice")
 """What a thing is like, and does not tell it from another one that can be seen."""
 

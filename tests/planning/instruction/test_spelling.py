@@ -71,6 +71,7 @@ def test_a_name_stays_as_it_is_if_the_instruction_has_it_so_once():
         ("take the big cup", "big_cup", "small_cup", "big_cup"),
         ("take the cup", "cup", "cup_1, cup_2", "cup"),
         ("take the cup", "cup", "tea_cup_2, tray", "tea_cup_2"),
+        ("the brush belongs in its holder", "holder", "brush, brush_holder", "brush_holder"),
     ],
 )
 def test_an_arm_uses_the_name_of_the_only_thing_that_may_be_meant(instruction, name, scene, expected):
