@@ -471,7 +471,8 @@ class AmountCheck(PlanCheck):
         if self._is_fact(q):
             return False
         said = self.instruction[q.start : q.end].lower()
-        if _NO_ORDER.fullmatch(said) or STEPS.search(said) or behind.startswith(" of ") or behind[:1].isalpha():
+        is_talk = _NO_ORDER.fullmatch(said) and not (said.startswith("half") and before.endswith(("for ", "over ")))
+        if is_talk or STEPS.search(said) or behind.startswith(" of ") or behind[:1].isalpha():
             return False
         is_order = self._is_every(q) or _ORDERS[q.kind].search(f"{before[-25:]}~{behind[:25]}") is not None
         return is_order or any(use.kind is q.kind for use in self._used)

@@ -81,7 +81,7 @@ _MANNERS = _set("quickly fast gently softly carefully cautiously slowly smoothly
 """How something is done: with these, nothing is said of which thing is meant."""
 _NO_THING = re.compile(
     r"\b(?:(?:can|could|will|would|may) (?:you|i)"
-    r"|a (?:(?:wee|little|tiny|small) )?(?:bit|little|touch|tad|smidge|hair|fraction)"
+    r"|a (?:(?:little|tiny|small) )?(?:bit|little|touch|tad|smidge|hair|fraction)"
     r"|(?<!the )(?:closer|nearer|first|last)"
     r"|(?<=\bon )(?:the )?top(?= of\b)|(?:both|the (?:pair|two|lot)) of(?= them\b)"
     r"|thanks|thank you|cheers|er|um|uh|hmm|oh|ok|okay|hey|hi|hello|well"

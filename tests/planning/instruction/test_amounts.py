@@ -117,6 +117,7 @@ CONTRADICTIONS = [
     ("a photo every ten seconds", "tp();"),
     ("a photo every ten seconds", "tp();d(10);"),
     ("a photo every second", "5{tp();}"),
+    ("a photo every five seconds for half a minute", "4{tp();d(5);}"),
     ("hover, and say hello every minute", "2{l('hello');}"),
     ("wait five seconds, take a picture, wait another ten", "d(5);tp();"),
     ("fly 1 m forward, take a picture, then go another three", "mf(100);tp();mf(100);"),
