@@ -61,6 +61,8 @@ _TOLD_ORDER = re.compile(
     r"(?:'?s| is| are)(?: (?:about|only|just))? $"
 )
 """The same before an amount with a side, which is ordered: "the plan is 2 m forward, then 3 m left"."""
+_EVERY = re.compile(r"\b(?:every|each) (?:other |single )?$")
+_MEASURE = re.compile(r" (?:long|wide|high|tall|deep|thick|apart|away)\b")
 _SAID_AGAIN = re.compile(r"\b(?:so|that's|that is|which is|it's|literally|total|will do|went|measured|other)\b")
 _ANY_SIDE = re.compile(rf"\b(?:{_SIDES})\b")
 _AXES = (("forward", "back"), ("left", "right"), ("up", "down"))
@@ -178,8 +180,9 @@ class AmountCheck(PlanCheck):
     _is_conditional: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self._words = _between(self.instruction, quantities(self.instruction)).lower()
         self._stated, self._ranges = stated_amounts(self.instruction)
+        by_start = {q.start: q for q in (*self._stated, *quantities(self.instruction))}
+        self._words = _between(self.instruction, [by_start[start] for start in sorted(by_start)]).lower()
         self._lengths_cm = {size for kind, size in self._units() if kind is QuantityKind.LENGTH} or {1.0}
         self._sides = {q: side_of(self.instruction, q) for q in self._stated}
 
@@ -460,6 +463,7 @@ class AmountCheck(PlanCheck):
                 unused = _without((q for q in self._stated if q.kind is kind), self._found(kind))
             said = [q.value for text in self._texts for q in quantities(text) if q.kind is kind] if unused else []
             yield from filter(self._is_ordered, _without(unused, said))
+            yield from (q for q in self._stated if q.kind is kind and self._is_every(q) and not self._is_repeated(q))
 
     def _is_ordered(self, q: Quantity) -> bool:
         """Whether an amount is not only talk: "hang on a sec", "one turn of 30 degrees"."""
@@ -467,10 +471,21 @@ class AmountCheck(PlanCheck):
         if self._is_fact(q):
             return False
         said = self.instruction[q.start : q.end].lower()
-        if _NO_ORDER.fullmatch(said) or STEPS.search(said) or behind.startswith(" of ") or behind[:1].isalpha():
+        is_talk = _NO_ORDER.fullmatch(said) and not (said.startswith("half") and before.endswith(("for ", "over ")))
+        if is_talk or STEPS.search(said) or behind.startswith(" of ") or behind[:1].isalpha():
             return False
-        is_order = _ORDERS[q.kind].search(f"{before[-25:]}~{behind[:25]}") is not None
+        is_order = self._is_every(q) or _ORDERS[q.kind].search(f"{before[-25:]}~{behind[:25]}") is not None
         return is_order or any(use.kind is q.kind for use in self._used)
+
+    def _is_every(self, q: Quantity) -> bool:
+        """Whether something is to be done again and again, by this amount: "a picture every metre"."""
+        before, behind = around(self.instruction, q)
+        return _EVERY.search(before) is not None and not _MEASURE.match(behind)
+
+    def _is_repeated(self, q: Quantity) -> bool:
+        """Whether the plan uses an amount more than once, or makes it up of several calls."""
+        num_uses = sum(use.rounds[-1] for use in self._used if use.kind is q.kind and _is_among(use.value, (q.value,)))
+        return num_uses > 1 or any(len(run) > 1 and _is_among(total, (q.value,)) for total, run in self._runs(q.kind))
 
     def _is_fact(self, q: Quantity) -> bool:
         """Whether an amount is told where the instruction has another one: "the wall is 2 m ahead, go back 1 m"."""

@@ -76,9 +76,9 @@ _WAYS = {  # words that order a motion or a turn
     rf"|(?:go|fly|move) (?:an? |another )?\w+ {_UNIT}(?! (?:further )?(?:to (?:the |your )?)?"
     r"(?:left|right|up|down|back|higher|lower|away|off|out|above|below|behind)\w*\b)"
     rf"|(?<!back )(?<!pull )out(?= (?:\w+ )?\w+ {_UNIT}\b.*\bback\b)",
-    Side.BACK: r"(?<!come )(?<!read )(?<!and )back(?!(?: up| down| to| in| on| where| the way)\b)"
-    r"|backwards?|reverse|astern|retreat|withdraw"
-    r"|recoil|retire",
+    Side.BACK: r"(?<!come )(?<!read )(?<!and )back"
+    r"(?!(?: up| down| to| in| on| where| the way|(?: over| off| along)? home)\b)"
+    r"|backwards?|reverse|astern|retreat|withdraw|recoil|retire",
     Side.UP: r"(?<=go )up|up(?! there)|upwards?|higher|ris(?:e|ing)|raise|lift(?:ing)?|climb(?:ing)?|ascend(?:ing)?"
     r"|elevate|hoist|levitate|soar|mount"
     r"|gain (?:\w+ ){0,4}(?:height|altitude)",
@@ -162,7 +162,10 @@ _FORBIDDEN = re.compile(
     rf"(?:you |ever |even |just |please |dare |try |to )*(?:{_MOVE} {_TO}|{_KEEP})?"
     rf"(?:{'|'.join(_URGENT_WAYS.values())})\b(?! (?:than|so|as|too)\b)"
 )
-_FROM = r"\bfrom (?:the |your |its |my |our |over )*(?:(?!here |there )\w+ )?(?:{words})\b"
+_FROM = (
+    r"\b(?:from (?:the |your |its |my |our |over )*(?:(?!here |there )\w+ )?"
+    r"|(?:mind|watch|careful|beware|look out)(?: out)?(?: (?:on|to|of|for))? (?:the |your |(?=your )))(?:{words})\b"
+)
 _RETREAT = re.compile(  # "back up" may be a climb
     r"\b(?:go ahead and )?(?<!come )(?<!go )(?<!get )(?<!fly )(?<!head )(?<!climb )(?<!rise )(?<!straight )(?<!right )"
     r"(?<!it )(?<!in )(?<!the )(?<!your )(?<!not )(?<!don t )(?<!dont )(?<!never )(?:back(?: off| away|( up))|reverse)"
@@ -176,7 +179,20 @@ _REVERSED = re.compile(
     r"|(?:turn|spin) (?:a ?)?round (?:and )?(?:\w+ )?back|(?:turn|spin) on (?:the|your) heels?"
     rf"|(?:forwards?|back(?:wards?)?|behind|up|down|{_UNIT}) again)\b"
 )
-_REVERSED_BEHIND = re.compile(r"\b(?:return|same|other|(?<!take )(?<!taking )off)\b")  # "2 m left and return"
+_REVERSED_BEHIND = re.compile(  # "2 m left and return", "push in, then pull back the same distance"
+    r"\b(?:(?:(?:and|then) (?:(?!and\b|then\b)\w+ ){0,6})?"
+    r"(?:(?:the|that) same (?:distance|amount|again)|as far(?! as\b))"
+    r"|return|same|other|(?<!take )(?<!taking )off)\b"
+)
+_HOMEWARD = re.compile(
+    r"\b(?:come|go|head|fly|get|return|run|hurry|way|off|straight|back|(?:bring|take) (?:it|yourself))"
+    r"(?: (?:on|off|over|back|right|straight|along|now|safely))* "
+    r"(?:home|to (?:the |your |our )?(?:home|base|start(?:ing)?|station|dock|launch|take ?off)"
+    r"|(?:to )?(?:where(?:ver)?|the (?:place|point|spot)) "
+    r"(?:\w+ ){1,4}(?:start|began|came from|set off|took off|left)(?:ed)?)\b"
+    r"(?! (?:\w+ )?(?:office|page|row|screen|plate|button|of)\b)"
+)
+"""Orders to go to where the robot has come from, of which nobody knows whether that is backwards."""
 _NO_SIDE = r"(?!(?:\w+ )?(?:left|right|front|back|behind|above|below|up|down|ahead|ceiling|floor|ground)\b)"
 _NOT_REVERSED = re.compile(  # "do not land"
     rf"^(?:(?:no(?= [,;:.!]| {_MOVE}\b)|actually|sorry|well|oh|er|um|uh|please|[,;:.!]) )+|(?: [,;:.!])? sorry$"
@@ -260,6 +276,7 @@ class DirectionCheck(PlanCheck):
     _gone_to: set[Side] = field(default_factory=set, init=False)
     _legs: list[Side] = field(init=False)
     _leg_moves: bool | None = field(default=None, init=False)  # what the present leg is: a motion, or a turn
+    _is_homeward: bool = field(init=False)
     _is_climb: bool = field(init=False)
     _is_landing: bool = field(init=False)
     _wrong_area: str | None = field(default=None, init=False)
@@ -283,6 +300,7 @@ class DirectionCheck(PlanCheck):
         told = _ORDERED.sub(" ", text)  # where something is, or comes from
         self._named = _sides(named, _WARNING.sub(" ", text))
         self._is_climb, self._is_landing = _CLIMB.search(text) is not None, _LAND.search(text) is not None
+        self._is_homeward = _HOMEWARD.search(text) is not None and not self.is_urgent
         legs = _TWO_LEGS.match(text)
         self._legs = [*map(Side, legs.groups())] if legs else []
         is_ordered = self.is_urgent and told != text
@@ -383,6 +401,8 @@ class DirectionCheck(PlanCheck):
                 self._legs.pop(0)
             self._leg_moves = moves
             return side is not self._legs[0]
+        if self._is_homeward and moves and side is Side.BACK and side not in self._named:
+            return True  # "head back home" without having gone forward
         opposite = _OPPOSITE[side]
         is_behind = self._named_before is not None and (opposite in self._gone_to or opposite not in self._named_before)
         return opposite in self._named and side not in self._named and not is_behind

@@ -100,6 +100,14 @@ _DECIMALS = {word: f"{number:g}" for word, number in _ONES.items()} | {word: f"{
 _EMPHASIS = frozenset(("whole", "full", "good", "single", "solid", "complete", "whopping"))
 _ARTICLES = frozenset(("a", "an"))
 _EACH = frozenset(("each", "every", "another"))  # one: "another one five seconds later"
+_BEHIND_EACH = frozenset(
+    (
+        "",
+        *",.;:!?",
+        *_split("and or then but so until till while for from as on along up down left right back take snap"),
+    )
+)
+"""What stands behind "every metre", and not behind "every second chair", "every inch of it", "every minute counts"."""
 _OF_A = frozenset(("of", "the")) | _ARTICLES | _EMPHASIS
 _MORE = frozenset(("more", "further", "extra", "additional"))
 _SMALLEST_ANGLE = 30.0  # degrees: nobody asks for thirty turns, but for "a 180 turn"
@@ -108,7 +116,7 @@ _ATTACHED_ONLY = frozenset(("in", "s", "m", "h", "mil", '"', "'"))
 _MISHEARD = {"to": 2.0, "too": 2.0, "for": 4.0}
 _BEHIND_MISHEARD = frozenset(_split("metres meters yards inches centimetres centimeters degrees"))
 """Speech recognition writes "for metres" and "too feet"; but something may be "for feet"."""
-_LONGEST_BORROWED_CM = 1000.0
+_MOST_BORROWED = 1000.0  # cm, degrees or seconds
 _POINTED_BY = frozenset(("", *_UNITS[QuantityKind.ANGLE][1.0].split()))
 """What makes no decimal of "point": "point 45 degrees to the left", "point two: land"."""
 _SIGNS = {"½": 0.5, "¼": 0.25, "¾": 0.75}
@@ -186,6 +194,12 @@ _MENDED = re.compile(
     r"(?: only| just)? $"
 )
 _NO_NOUN = re.compile(_CLAUSE_ENDS)
+_ANOTHER = re.compile(
+    r"\b(?:(?P<TIME>wait|hold(?: it| on)?|hover|pause|stay|rest|(?:give|leave) it)|(?P<LENGTH>go|fly|move|come)"
+    r"|(?P<ANGLE>turn|rotate|spin))(?: for| by)? another $"
+)
+"""What stands before a number that has the unit of the last amount of a kind: "wait another five"."""
+_COUNT_OF = re.compile(r"(?<!\bthe )\bcount of $")
 _ANGLES = (45.0, 90.0, 180.0, 270.0, 360.0)
 _DO_A = re.compile(
     r"\b(?:do|doing|make|making|pull|turn|spin|take|(?:give|hang)(?: me| us)?) (?:an?|one|another) (?:\w+ )?$"
@@ -196,14 +210,14 @@ _SPIN = re.compile(rf"(?:{_CLAUSE_ENDS}| (?:with|while|spin|at the end|n)\b| (?:
 def _with_borrowed_units(text: str, read: Iterable[tuple[Quantity, float]]) -> Iterator[Quantity]:
     """Yields the amounts, those without a unit in that of the one before where they have it from there.
 
-    So do a number with a side ("one metre up, two forward") and one that takes another one back ("two metres, no, make
-    it three").
+    So do a number with a side ("one metre up, two forward"), one that takes another one back ("two metres, no, make
+    it three"), and one that is added ("wait five seconds, then wait another ten").
 
     Args:
         text: In lower case.
         read: Each amount with the size of its unit.
     """
-    length: tuple[QuantityKind, float] | None = None  # the last one
+    units: dict[str, tuple[QuantityKind, float]] = {}  # the last one of each kind
     last, end = (QuantityKind.COUNT, 1.0), 0
     for said, factor in read:
         unit = said.kind, factor
@@ -213,15 +227,20 @@ def _with_borrowed_units(text: str, read: Iterable[tuple[Quantity, float]]) -> I
             has_side = stands_alone and _SIDE_BEFORE.search(before) is not None
             has_side |= _SIDE_BEHIND.match(behind) is not None and not before.endswith("the ")
             has_side &= TURN_BEFORE.search(before) is None
-            if has_side and length and said.value * length[1] <= _LONGEST_BORROWED_CM:
-                unit = length
+            another = _ANOTHER.search(before) if stands_alone and not has_side else None
+            kind = "LENGTH" if has_side else another and another.lastgroup
+            lent = units.get(kind or "")
+            if lent and said.value * lent[1] <= _MOST_BORROWED:
+                unit = lent
             elif stands_alone and _MENDED.search(before):
                 unit = last
+            elif stands_alone and _COUNT_OF.search(before):
+                unit = (QuantityKind.TIME, 1.0)
             elif said.value in _ANGLES and _DO_A.search(before) and _SPIN.match(behind):
                 unit = (QuantityKind.ANGLE, 1.0)
         yield said if unit[0] is said.kind else replace(said, kind=unit[0], value=said.value * unit[1])
         last, end = unit, said.end
-        length = unit if unit[0] is QuantityKind.LENGTH else length
+        units[unit[0].name] = unit
 
 
 class _Reader:
@@ -271,9 +290,10 @@ class _Reader:
         return Quantity(kind, value, self._tokens[start].start, self._tokens[self._at - 1].end), factor
 
     def _is_another(self) -> bool:
-        """Whether a unit begins here of which one more is meant: "another metre", "an extra foot"."""
+        """Whether a unit begins here of which one is meant: "another metre", "an extra foot", "every metre"."""
         is_more = self._word(-1) in _MORE and self._word(-2) in _ARTICLES
-        return (is_more or self._word(-1) == "another") and self._word() in UNIT.keys() - _TURNS - {*_ATTACHED_ONLY}
+        is_each = self._word(-1) in _EACH and (self._word(-1) == "another" or self._word(1) in _BEHIND_EACH)
+        return (is_more or is_each) and self._word() in UNIT.keys() - _TURNS - {*_ATTACHED_ONLY}
 
     def _is_in_front(self) -> bool:
         """Whether "in" is no inch here: "1 m 80 in front"."""

@@ -41,6 +41,8 @@ _SAID_ALOUD = re.compile(
     r"[^,.;:!?]*?(?=\b(?:and|then|after|before|while|when)\b|[,.;:!?]|$)"
 )
 """Words that are said are no names of things, unless they ask for some: "say which crates are open"."""
+_HAND_ME = re.compile(r"(?<!the )(?<!my )(?<!your )\bhand (?=(?:me|us|him|her|them|over)\b)")
+"""An order, and no hand."""
 _PLAIN = re.compile(r"[a-z0-9_ '.-]*")
 _IDENTIFIER = re.compile(r"\s*((?=[a-z0-9_-]*[_0-9])[a-z][a-z0-9_-]*)")
 """What software writes for a name: ``chair_1``, ``red_box``, ``cup2``; what stands behind it says something of it."""
@@ -64,10 +66,10 @@ _GRAMMAR = _set(
     "below near beside between behind through across along around about against toward towards out for per is are was "
     "were be been being am do does did done has had have would should could not no never nothing nobody cannot dont "
     "please now then instead immediately always only also too just away here there twice again already yet even "
-    "ever"
+    "ever their"
 )
 """What joins words to a sentence: a name has none of them."""
-_DEFINITE = _set("the my your his her our")
+_DEFINITE = _set("the my your his her our their")
 _DETERMINERS = _DEFINITE | _set("a an this that these those")
 _PREPOSITIONS = _set(
     "about above across against along around at behind below beside between by close for from in inside into like near "
@@ -77,6 +79,18 @@ _POINTING = _set("it its that this there here where who with has have get gets")
 """With these, a thing is described or pointed at instead of being called by a name."""
 _MANNERS = _set("quickly fast gently softly carefully cautiously slowly smoothly steadily quietly kindly simply safely")
 """How something is done: with these, nothing is said of which thing is meant."""
+_NO_THING = re.compile(
+    r"\b(?:(?:can|could|will|would|may) (?:you|i)"
+    r"|a (?:(?:little|tiny|small) )?(?:bit|little|touch|tad|smidge|hair|fraction)"
+    r"|(?<!the )(?:closer|nearer|first|last)"
+    r"|(?<=\bon )(?:the )?top(?= of\b)|(?:both|the (?:pair|two|lot)) of(?= them\b)"
+    r"|thanks|thank you|cheers|er|um|uh|hmm|oh|ok|okay|hey|hi|hello|well"
+    r"|(?:love|mate|dear|buddy|pal|sir|madam)(?=\W*$))\b"
+    r"|(?:(?<=\band )|(?<=\byou )|(?<=\bthen )|(?<=, )|(?<=\A))"
+    r"(?:set|lay|pop|stick|hand|pass|fetch|slide|shift|nudge|snap|photograph)"
+    r"(?= (?:the|an?|my|your|our|this|that|it)\b)"
+)
+"""What is said of no thing, and would be taken for one: who is spoken to, how much, and some orders."""
 _NEGATIONS = _set("no not never nothing nobody cannot dont don without instead unless")
 _PLAIN_ORDERS = _set(
     "go fly land take turn rotate spin move hover wait stop start begin pick place put push pull lift drop grab grasp "
@@ -163,14 +177,23 @@ def may_need_all(scene: str, instruction: str, model: RobotModel) -> bool:
 def is_clear(scene: str, instruction: str, model: RobotModel) -> bool:
     """Returns whether there is nothing to ask back about a task.
 
-    Each of its words for a thing names one thing of the scene, and all others are those of orders, without a negation.
-    Arguments as of ``shown_scene``; the scene is what that returns.
+    Each of its words for a thing names one thing of the scene, and all others are those of orders, of how and how much,
+    or of politeness, without a negation. Arguments as of ``shown_scene``; the scene is what that returns.
     """
-    task = _Task.of(instruction, model)
+    task = _Task.of(_NO_THING.sub(" ", instruction.lower()), model)
     named = task.named_in(scene)
-    is_one_each = bool(named) and all(len({entry.name for entry in entries}) == 1 for entries in named.values())
-    is_plain = not task.is_unnamed and _NEGATIONS.isdisjoint(task.written.split())
-    return is_one_each and is_plain and task.nouns <= named.keys()
+    meant = {place: _likeliest(entries) for place, entries in named.items()}
+    single = {name for names in meant.values() if len(names) == 1 for name in names}
+    is_one_each = bool(named) and all(
+        len({entry.name for entry in entries} - (single - meant[place])) == 1  # "the pen in its pen case"
+        for place, entries in named.items()
+        if place + 1 not in named
+    )
+    written = {*task.written.split()}
+    unnamed = written & (_UNNAMED | _WHOLES) - (_REFERRING if len(single) > 1 else frozenset())
+    is_plain = not unnamed and not _SUPERLATIVE.search(task.written) and _NEGATIONS.isdisjoint(written)
+    unknown = {task.words[place] for place in task.nouns - named.keys()}
+    return is_one_each and is_plain and unknown <= _MANNERS
 
 
 def named_things(scene: str, instruction: str, model: RobotModel) -> tuple[frozenset[str], ...]:
@@ -279,7 +302,7 @@ class _Task:
     @lru_cache(maxsize=64)  # one goal asks for it several times
     def of(instruction: str, model: RobotModel) -> "_Task":
         text = ascii_letters(with_plain_amounts(plain_task(instruction))).lower()
-        written = _WORD.findall(_SAID_ALOUD.sub(" ", text).replace("'s", ""))
+        written = _WORD.findall(_SAID_ALOUD.sub(" ", _HAND_ME.sub(" ", text)).replace("'s", ""))
         words = [singular(word) for word in written]
         starts: dict[str, list[int]] = {}
         for place, word in enumerate(words):
@@ -421,11 +444,14 @@ class _Task:
 
     def _likeness(self, name: str, label: Sequence[str], *, is_phrase: bool) -> tuple[int, frozenset[int]]:
         """Returns how well the task names something, and with which of its words."""
+        words = _WORD.findall(name)
         if places := self._places(label):
-            words = _WORD.findall(name)
             if f" {' '.join(words)} " not in self.written:
                 return _NAMED, places
             return (_BY_NUMBER if len(words) > len(label) else _EXACTLY), places
+        has_number = len(words) > len(label) and not self.starts.keys().isdisjoint(label)
+        if has_number and (places := self._places_of_size(name)):
+            return _BY_NUMBER, places
         is_partly = label[-1] in self.starts if is_phrase else _PLAIN_ORDERS.isdisjoint(label)
         places = self._places_of_nouns(label)
         return (_PARTLY, places) if places and (is_partly or self._is_noun(label[-1])) else (0, frozenset())
@@ -441,6 +467,14 @@ class _Task:
             said = [start for start in starts if self.words[start : start + len(label)] == label]
             self._found[key] = frozenset(start + at for start in said for at in nouns)
         return self._found[key]
+
+    def _places_of_size(self, name: str) -> frozenset[int]:
+        """Returns where the task says all words of a name in another order: "the 10 mm socket"."""
+        words, said = sorted(_WORD.findall(with_plain_amounts(name.replace("_", " ")))), self.written.split()
+        starts = range(len(said) - len(words) + 1)
+        found = next((start for start in starts if sorted(said[start : start + len(words)]) == words), None)
+        places = () if found is None else range(found, found + len(words))
+        return frozenset(place for place in places if self._is_noun(said[place]))
 
     def _places_of_nouns(self, label: Sequence[str]) -> frozenset[int]:
         nouns = {word for word in label if self._is_noun(word) and word not in self.robot_words}

@@ -32,6 +32,22 @@ _START_HEIGHT_CM = 100.0
 """From "climb to 2 m" a plan may take off what the robot is thought to be at already."""
 _RANGE = re.compile(r" (?:or|to|or maybe|or perhaps) | ?[-\u2013] ?")
 _A_SECOND, _A_SECOND_S = re.compile("a second|a sec"), (1.0, 5.0)
+_SAID_BEFORE = re.compile(
+    r"(?<!times )\b(?:(?P<factor>half|double|twice|a third|a quarter|three quarters) (?:of )?)?"
+    r"(?:as (?P<as>far|long|much)|(?(factor)(?:that|the (?P<that>distance|amount|time|angle))|(?!))"
+    r"|(?<!\bat )(?<!\bfrom )(?<!\bin )(?:the|that) same"
+    rf"(?: (?P<same>distance|amount|time|angle|again)|(?= (?:to (?:the|your) )?{SIDE})))\b"
+    r"(?!(?: \w+){,2} (?:as|from|between|speed|pace|size|way|of)\b)",
+    re.IGNORECASE,
+)
+"""An amount that is told by the one before it: "half of that", "as far", "the same distance"."""
+_WAYS = (QuantityKind.LENGTH, QuantityKind.ANGLE)
+_OF_KIND = {"far": _WAYS[:1], "distance": _WAYS[:1], "angle": _WAYS[1:]} | dict.fromkeys(
+    ("long", "time"), (QuantityKind.TIME,)
+)
+"""What an amount is of that is told so; ways, if that is not said."""
+_CLOSE = 12  # characters
+_SHARES = {"half": 0.5, "double": 2.0, "twice": 2.0, "a third": 1 / 3, "a quarter": 0.25, "three quarters": 0.75}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +70,7 @@ class Range:
 def stated_amounts(instruction: str) -> tuple[tuple[Quantity, ...], tuple[Range, ...]]:
     """Returns the amounts that an instruction states, of a range the upper end, and the ranges."""
     stated = _without_corrected(instruction, quantities(instruction))
-    return _with_ranges(instruction, (*_with_steps(instruction, stated),))
+    return _with_ranges(instruction, _with_repeated(instruction, (*_with_steps(instruction, stated),)))
 
 
 def _without_corrected(instruction: str, stated: Sequence[Quantity]) -> tuple[Quantity, ...]:
@@ -75,6 +91,19 @@ def _with_steps(instruction: str, stated: Iterable[Quantity]) -> Iterator[Quanti
         is_in = instruction[: q.start].lower().endswith("in ")  # "three metres in three steps"
         steps = STEPS.match(instruction, q.end) if q.kind is QuantityKind.COUNT and not is_in else None
         yield replace(q, kind=QuantityKind.LENGTH, value=_STEP_CM * q.value, end=steps.end()) if steps else q
+
+
+def _with_repeated(instruction: str, stated: Sequence[Quantity]) -> tuple[Quantity, ...]:
+    """Returns the amounts, with those that are told by the only one before: "2 m forward and half of that back"."""
+    told = list(stated)
+    for found in _SAID_BEFORE.finditer(instruction):
+        kinds = _OF_KIND.get((found["as"] or found["same"] or found["that"] or "").lower(), _WAYS)
+        before = {(q.kind, q.value) for q in told if q.end <= found.start() and q.kind in kinds}
+        is_said = any(0 <= q.start - found.end() < _CLOSE for q in told)  # "the same again, one metre"
+        for kind, value in before if len(before) == 1 and not is_said else ():
+            share = _SHARES.get((found["factor"] or "").lower(), 1.0)
+            told.append(Quantity(kind, share * value, *found.span()))
+    return tuple(sorted(told, key=lambda q: q.start))
 
 
 def _with_ranges(instruction: str, stated: Sequence[Quantity]) -> tuple[tuple[Quantity, ...], tuple[Range, ...]]:

@@ -38,7 +38,8 @@ _AIR = (
 )
 _WARNING = re.compile(
     r"evad|escap|avoid|flee|away|dodg|pursu|chas|attack|colli|crash|injur|hurt|protect|beware|brace|danger|careful|caution|hazard"
-    r"|prevent|threat|fire|smoke|(?:watch|look|mind) out|toward|(?:over|under(?:neath)?|above|below|beneath) you"
+    r"|prevent|threat|fire|smoke|(?:watch|look|mind) out|toward|\b(?:at you|mind your)\b"
+    r"|(?:over|under(?:neath)?|above|below|beneath) you"
 )
 _AWAY = re.compile(
     r"\b(?:\w*bin\w*|been|rubbish|trash\w*|garbage|waste\w*|litter|away|a ?weigh|out|dispos\w*|discard\w*|"

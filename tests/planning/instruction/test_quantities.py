@@ -23,6 +23,8 @@ CM, DEGREES, SECONDS, COUNT = QuantityKind.LENGTH, QuantityKind.ANGLE, QuantityK
         ("two more metres, a further 50 cm, another minute", [(CM, 200), (CM, 50), (SECONDS, 60)]),
         ("take one more picture, another second later a more careful one", [(COUNT, 1), (SECONDS, 1), (COUNT, 1)]),
         ("do a 180, a 180 turn, a full three sixty", [(DEGREES, 180), (DEGREES, 180), (COUNT, 360)]),
+        ("a snap every metre, a photo each second; every yard or so", [(CM, 100), (SECONDS, 1), (CM, 91.44)]),
+        ("every second chair, each foot of the bed, every minute counts, every inch", [(CM, 2.54)]),
         ("give me a slow 360 with two photos, make a 360 video", [(DEGREES, 360), (COUNT, 2), (COUNT, 360)]),
         ("make a 90 to the left, two turns", [(DEGREES, 90), (DEGREES, 720)]),
         ("one and half meter", [(CM, 150)]),
@@ -100,6 +102,12 @@ def test_amounts(text, expected):
         ("a metre up, turn left 90 and land", [(CM, 100), (COUNT, 90)]),
         ("50 cm up, turn left 45 and land", [(CM, 50), (COUNT, 45)]),
         ("50 cm up, then turn 90 to the left", [(CM, 50), (COUNT, 90)]),
+        ("wait 5 seconds, then wait another ten and land", [(SECONDS, 5), (SECONDS, 10)]),
+        ("turn 45 degrees, a picture, turn another 30", [(DEGREES, 45), (DEGREES, 30)]),
+        ("go 2 m, take one picture, then go another 3", [(CM, 200), (COUNT, 1), (CM, 300)]),
+        ("go 2 m, then take another two", [(CM, 200), (COUNT, 2)]),
+        ("give it a count of four, then give it another six", [(SECONDS, 4), (SECONDS, 6)]),
+        ("wait a minute, then wait another 30", [(SECONDS, 60), (COUNT, 30)]),  # half an hour would be too long
         ("50 cm up, clockwise 90, forward 60", [(CM, 50), (COUNT, 90), (CM, 60)]),
     ],
 )

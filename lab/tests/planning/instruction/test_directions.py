@@ -289,6 +289,16 @@ def test_the_authors_take_a_way_out_where_there_is_one():
         ("fly 2 m left to the other side", "mr(200);"),
         ("turn left, then go to the same place", "tc(90);"),
         ("fly 50 cm up, then turn off the light", "md(50);"),
+        ("mind your left, the door is swinging open", "ml(100);"),
+        ("watch out on the right, somebody is coming", "mr(100);"),
+        ("mind the left wall and go left", "mr(100);"),
+        ("head back home and land", "mb(100);ld();"),
+        ("come home", "mb(100);"),
+        ("return to base", "mb(200);"),
+        ("take a picture, then fly back to your starting point", "tp();mb(100);"),
+        ("back to wherever it was you set off from", "mb(100);"),
+        ("go up a metre, then straight back home", "mu(100);mb(100);"),
+        ("go 2 m left and back the same distance", "mr(200);"),
     ],
 )
 def test_the_other_way_round_is_a_contradiction(instruction, plan):
@@ -365,6 +375,16 @@ def test_the_other_way_round_is_a_contradiction(instruction, plan):
         ("three metres to the front, three back, and one more time the same", "2{mf(300);mb(300);}"),
         ("go to the nearer of the two, and then return 2 m", "g(plinth);mb(200);"),
         ("the bus has just left, turn to the stop", "tc(90);"),
+        ("fly 2 m forward, then come home", "mf(200);mb(200);"),
+        ("go back a metre, then come home", "mb(100);mf(100);"),
+        ("go to the back of the home office", "mb(100);"),
+        ("go back one metre from the base of the statue", "mb(100);"),
+        ("mind your left, the door is swinging open", "mr(100);"),
+        ("watch out on the right, somebody is coming", "ml(100);"),
+        ("careful to your left", "mr(100);"),
+        ("watch your back, a dog is coming", "mf(100);"),
+        ("push in three feet, wait, then pull straight back out the same distance", "mf(91);d(3);mb(91);"),
+        ("up to the car by a metre, and then go back as far", "mf(100);mb(100);"),
     ],
 )
 def test_what_the_words_do_not_speak_against_passes(instruction, plan):

@@ -79,6 +79,8 @@ def test_nobody_speaks_of_it(instruction, plan, act):
         ("please lannd", "ld();"),
         ("evade the tiger from the rear", "mu(100);mf(200);"),
         ("avoid the collision with the bus over you", "md(50);"),
+        ("a hawk is diving at you", "md(50);"),
+        ("mind your tail, somebody kicked a ball", "mr(100);"),
         ("ga vooruit", "mf(100);tc(90);"),  # these have too many words
     ],
 )
