@@ -28,7 +28,6 @@ from llm_planner.planning.safety.harm import harm_of
 from llm_planner.planning.safety.mentioned import Mentioned
 from llm_planner.planning.session import PlanSession
 from llm_planner.robots.duration import expected_duration
-from llm_planner.robots.effect import Grasp, Place, Push
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import RobotModel
 from llm_planner.robots.skill_names import skill_names
@@ -197,10 +196,7 @@ class PlanPreparer:
         """Returns what reads the plan."""
         is_urgent = request.urgency is Urgency.URGENT
         has_spaces = self._encoder.style is not PromptStyle.COMPACT
-        moving = [name for name, skill in model.skills.items() if isinstance(skill.effect, Grasp | Place | Push)]
-        spelling = Spelling(
-            request.instruction, request.scene, model.places, can_search=model.can_search, moving=moving
-        )
+        spelling = Spelling(request.instruction, request.scene, model.places, can_search=model.can_search)
 
         def reads(statement: Statement) -> Statement:
             return spelling.apply(statement if has_spaces else with_spaces(statement))

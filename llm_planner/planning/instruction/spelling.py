@@ -8,17 +8,14 @@ words.
 
 Any model copies what was said: "the mug" where the scene has ``blue_mug`` and no other one, "the old rag" where it has
 ``rag``. A robot that cannot look for another one has that name instead.
-
-A small model that copies names takes the longer of two that begin alike: it grasps the ``pencil_case`` to "put the
-pencil in the pencil case". What is said only as where to put something is not what is put there.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from llm_planner.language.syntax import Call, Name, Statement, Text
+from llm_planner.language.syntax import Name, Statement, Text
 from llm_planner.language.texts import mapped
 from llm_planner.planning.instruction.names import bare_words, name_words
 from llm_planner.planning.instruction.quantities import plain_pieces
@@ -30,10 +27,6 @@ _MAX_LENGTH = 4096
 _DETERMINERS = re.compile(r"(?:the|an?|my|your|our|his|her|its?|their|thi|this|that|these|those|and)?")
 _SAYS_NOT_WHICH = re.compile(r"whole|entire|old|new|clean|dirty|wet|dry|used|empty|full|spare|broken|own|nice")
 """What a thing is like, and does not tell it from another one that can be seen."""
-
-
-_TAKEN_UP = re.compile(r"\b(?:it|them|they|that|thi|this)\b")
-"""What may stand for the place that was named last."""
 
 
 class _Word(NamedTuple):
@@ -50,17 +43,10 @@ class Spelling:
         scene: Likewise. Its names are those that the robot knows, and come first.
         places: Names that the robot always knows.
         can_search: Whether it may look for what the scene does not have.
-        moving: Names of the skills that bring their first argument somewhere.
     """
 
     def __init__(
-        self,
-        instruction: str,
-        scene: str = "",
-        places: Iterable[str] = (),
-        *,
-        can_search: bool = True,
-        moving: Collection[str] = (),
+        self, instruction: str, scene: str = "", places: Iterable[str] = (), *, can_search: bool = True
     ) -> None:
         self._instruction = instruction[:_MAX_LENGTH]
         self._words = [*_words(self._instruction, 0)]
@@ -69,8 +55,6 @@ class Spelling:
         self._known = frozenset(filter(None, (*places, *seen)))
         self._by_letters = {_letters(name): name for name in sorted(self._known)}
         self._seen = frozenset() if can_search else self._known
-        self._moving = moving
-        self._contents = dict(_contents(self._instruction, self._known)) if moving else {}
 
     def apply(self, statement: Statement) -> Statement:
         """Returns the statement with those names and texts respelled whose letters the scene or the instruction has."""
@@ -80,8 +64,6 @@ class Spelling:
         match node:
             case Name(name):
                 return Name(self._name(name))
-            case Call(skill, (Name(name), *others)) if skill in self._moving and name in self._contents:
-                return Call(skill, (Name(self._contents[name]), *others))
             case Text(text):
                 return Text(self._text(text))
             case _:
@@ -115,25 +97,6 @@ class Spelling:
             for words in _occurrences(_letters(text), known):
                 return self._instruction[words[0].start : words[-1].end]
         return text
-
-
-def _contents(instruction: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yields the names that an instruction says only as where to put something, each with the one that goes there."""
-    said = f"{' '.join(bare_words(instruction))} "
-    by_words = {tuple(name_words(name)): name for name in sorted(names)}
-    for words, place in by_words.items():
-        for cut in range(1, len(words)):
-            if words[:cut] not in by_words:
-                continue
-            thing, rest = " ".join(words[:cut]), " ".join(words[cut:])
-            into = re.compile(rf"\b(?:in|into|inside|on|onto|top of) (?:\w+ )?(?:{thing} )?$")
-            places, things = (
-                [(into.search(said[: found.start()]) is not None, found.end()) for found in re.finditer(pattern, said)]
-                for pattern in (rf"\b{rest} ", rf"\b{thing} (?!{rest} )")
-            )
-            is_place = places and all(is_into for is_into, _ in places) and not _TAKEN_UP.search(said, places[-1][1])
-            if is_place and things and not any(is_into for is_into, _ in things):
-                yield place, by_words[words[:cut]]
 
 
 def _words(text: str, offset: int) -> Iterator[_Word]:

@@ -94,24 +94,3 @@ def test_every_run_of_words_is_found_without_its_spaces(words, data):
     (call,) = parse(spelled(" ".join(words), f"g({letters});"))
     runs = {tuple(words[i:j]) for i in range(len(words)) for j in range(i + 1, len(words) + 1)}
     assert call.arguments[0].name in {"_".join(run) for run in runs if "".join(run) == letters}
-
-
-@pytest.mark.parametrize(
-    ("instruction", "grasped"),
-    [
-        ("put the pencil in the pencil case", "pencil"),
-        ("the pencil is done with, pop it into its case please", "pencil"),
-        ("put the pencil on top of the pencil case", "pencil"),
-        ("put the pencil in the pencil case and move the case to the left", "pencil_case"),
-        ("put the pencil in the pencil case, then push it to the left", "pencil_case"),  # the one or the other
-        ("pick up the pencil case", "pencil_case"),
-        ("put the cup in the pencil case", "pencil_case"),
-        ("take the pencil case, leave the pencil", "pencil_case"),
-        ("put the pencil on the pencil case, then the cup on the pencil", "pencil_case"),  # the cup is not to
-    ],
-)
-def test_what_is_said_only_as_where_to_put_a_thing_is_not_put_there_itself(instruction, grasped):
-    spelling = Spelling(instruction, "cup, pencil, pencil_case", can_search=False, moving=["pick", "place"])
-    plan = parse("pick(pencil_case);place(pencil_case,pencil_case);iv(pencil_case);")
-    spelled = [to_text(spelling.apply(statement)) for statement in plan]
-    assert spelled == [f"pick({grasped});", f"place({grasped},pencil_case);", "iv(pencil_case);"]
