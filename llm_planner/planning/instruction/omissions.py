@@ -24,9 +24,9 @@ from llm_planner.robots.effect import Approach, GoTo, MoveTool, Orient, Place, P
 from llm_planner.robots.model import RobotModel
 
 _EXCEPTION = re.compile(
-    r"\b(?:leave|leaves|leaving|keep|keeps|stays|except\w*|excluding|but|bar|ignore|avoid|skip|forget|mind|careful|without|not|no"
-    r"|naw|divvent|dinnae|never|nothing|\w+n't|(?:do|does|did|is|ca|wo)nt|instead|actually|mean|meant|rather|sorry|scratch|belay|already"
-    r"|still|other|was|were|said|correction|pardon|er|cancel|stay|nobody|nowhere|let)\b"
+    r"\b(?:leave|leaves|leaving|keep|keeps|stays|except\w*|excluding|but|bar|ignore|avoid|skip|forget|careful|without|not|no"
+    r"|naw|divvent|dinnae|never|nothing|\w+n't|(?:do|does|did|is|ca|wo)nt|instead|actually|mean|meant|rather|sorry|scratch|belay"
+    r"|(?:am|is|are|m|s|re) still|was|were|correction|pardon|er|cancel|can stay|nobody|nowhere|let)\b"
 )
 _DESCRIBED = re.compile(
     r"(?<!is )(?<!are )(?<!if )(?<!that )\b(?:(?:the|an?) "

@@ -85,6 +85,23 @@ def test_a_plan_that_goes_to_one_thing_twice_has_taken_it_for_another_one(instru
 
 
 @pytest.mark.parametrize(
+    ("instruction", "thing"),
+    [
+        ("go to the door, stay there five seconds and go to the window", "window"),
+        ("you are late already, so to the door, then to the window", "window"),
+        ("if you don't mind, to the door, then to the window", ""),
+        ("mind my head: to the door, then to the window", "window"),
+        ("gran said to the door, then to the window", "window"),
+        ("to the door, hold still there, then to the window", "window"),
+        ("to the door, I'm still cleaning the window", ""),
+        ("to the door, the window can stay", ""),
+    ],
+)
+def test_only_what_may_leave_a_thing_out_explains_that_one_is_left_out(instruction, thing):
+    assert left_out(instruction, "door, window", "g(door);") == (f"the plan leaves out the {thing}" if thing else "")
+
+
+@pytest.mark.parametrize(
     ("instruction", "plan", "thing"),
     [
         ("the forks go on the tray", 2 * "pick(fork_2);place(fork_2,tray);", "fork 1"),
