@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Things that an instruction rules out or takes back: a plan that acts on one has understood the opposite.
 
-"Not the blue folder, the other one", "everything except the pliers", "the bearing, no wait, the bushing". A thing
+"Not the blue folder, the other one", "everything bar the pliers", "the bearing, no wait, the bushing". A thing
 counts if the instruction speaks of it nowhere else. What may be asked about it or said of it is not judged. "Don't lift
 the vase" rules out that it is lifted, and it may be pushed. "Don't land" rules out a landing, if the instruction orders
 none elsewhere. What is forbidden for a time only ("not yet", "not until ...") must not be what a plan does first.
@@ -38,27 +38,43 @@ from llm_planner.robots.record import Record
 _OPEN, _CLOSE = Gripper(is_open=True), Gripper(is_open=False)
 _ARTICLE = r"(?:the|that|thi|those|these|my|your|our|his|her|their|an?)"  # as ``bare_words`` have them
 _PREPOSITION = r"(?:to|in|into|on|onto|at|for|toward|with|by|over|from)"
+_EXCEPT = (
+    r"(?:except(?:ing)?(?: for)?|excluding|(?:apart|aside) from|other than|with the exception of|barring|minu|save for"
+    r"|not counting|leaving out)"
+)
 _RULED_OUT = re.compile(
     r"(?<!\bif )(?<!\bif it )(?<!\bif they )(?<!\bthere )(?<!\bor )"
-    r"\b(?:not|neither|nor|never|except(?:ing)?(?: for)?|excluding|isnt|wasnt|instead of|rather than"
-    rf"|(?:dont|do not) mean|(?:any|every)(?:thing|one|body|where) but|all but|apart from)"
+    rf"\b(?:not|neither|nor|never|{_EXCEPT}|isnt|wasnt|instead of|rather than"
+    r"|(?:dont|do not) mean|any(?:thing|one|body|where) but)"
     rf" (?:{_PREPOSITION} )?{_ARTICLE} "
-    rf"|\b(?:except(?:ing)?(?: for)?|excluding|apart from) (?:any )?(?!{_ARTICLE} )"
+    rf"|(?<!\bthe )(?<!\band )(?<!\bthen )(?<!\bto )(?<!\bplease )\b(?:bar|save) {_ARTICLE} "
+    rf"|\b(?:all|every(?:thing|one|body|where)?|each|whole|lot)(?: (?!{_PREPOSITION} )\w+){{0,4}}"
+    rf" (?:but|bar|save)(?: for)? (?:{_ARTICLE} )?"
+    rf"|\b{_EXCEPT} (?:any )?(?!{_ARTICLE} )"
 )
 _NOTHING = re.compile(r"\b(?:nothing|none|nobody|no one|no other)\b(?: \w+){0,6} $")
 """Before what is ruled out: "nothing goes to the left except the spoon" asks for the spoon."""
 _NOT_OTHERS = r"(?<!\bi )(?<!\bwe )(?<!\bhe )(?<!\bshe )(?<!\bthey )"
+_NOBODY = (
+    r"(?<!\bif )(?<!\bwhen )(?<!\buntil )(?<!\bwhile )(?<!\bthere )(?<!\bthere is )(?<!\bis there )(?<!\bhas )"
+    r"(?:nobody|no one|none of you|no (?:robot|drone|machine))"
+    r"(?: (?:(?:(?:is|are|get) )?(?:(?:allowed|supposed|permitted) )?to|may|must|should|shall)"
+    r"|(?!.* (?:it|them|you)\b))"
+)
+"""What holds for everybody, and so for the robot: "nobody's to touch the vase"."""
 _FORBIDDEN = (
-    rf"\b(?:(?<!why ){_NOT_OTHERS}(?:dont(?: you)?(?: dare)?|(?:do|must) not|mustnt|never)"
+    rf"\b(?:{_NOBODY}|(?<!why ){_NOT_OTHERS}(?:dont(?: you)?(?: dare)?|(?:do|must) not|mustnt|never)"
     r"|(?<=\byou )(?<!\bbet you )(?:shouldnt|should not|cant|cannot|can not|may not"
     r"|(?:are not|arent)(?: allowed| supposed)? to|are (?:forbidden|prohibited) to)"
     r"|youre (?:not(?: allowed| supposed)?|forbidden|prohibited) to"
     rf"|{_NOT_OTHERS}(?<!\bam )(?<!\bim )(?<!\bwe are )(?<!\bthey are )(?<!\bwere )(?<!\btheyre )(?<!\bhe is )"
     r"(?<!\bshe is )(?<!\bkid are )(?<!\bchildren are )(?<!\bperson are )(?<!not )(?<!isnt )"
     r"(?:forbidden|prohibited|not allowed|dangerou|unsafe) to"
-    r"|(?:dont|do not) want you to|avoid|without)(?: (?:ever|(?:need|have|try|dare) to))? "
+    r"|(?<!\bthere )no(?= \w+ing\b)"
+    r"|(?:do(?:es)?nt|do not) (?:want|let) (?:you|person(?!.* (?:it|them)\b))(?: to)?|avoid|without)"
+    r"(?: (?:ever|(?:need|have|try|dare) to))? "
 )
-_PUTTING = rf"{_FORBIDDEN}(?:put|plac|lay|set|drop)(?:[bpt]?ing|e)? "
+_PUTTING = rf"{_FORBIDDEN}(?:put|plac|lay|set|drop|throw|chuck|toss)(?:[bpt]?ing|e)? "
 _INTO = " (?:in|into|on|onto)"
 _FORBIDS_PUTTING = re.compile(_PUTTING)
 _NOT_DENIED = r"(?<!dont )(?<!not )(?<!never )(?<!need to )(?<!why )\b"
@@ -82,6 +98,7 @@ _FOR_ANOTHER = (
     rf"(?:want|need|take|pick|get|bring|grab|fetch|lift)(?: up)? {_ARTICLE} )"
 )
 """Before a thing, and behind it the order for another one: "leave the knife, take the cup"."""
+_KEPT = rf"(?= {_ARTICLE} \w+(?: \w+)?(?:[,;]| and\b| but\b))(?!.* (?:it|them)\b)"  # "but keep the receipt"
 _ONLY = (
     rf"(?: (?:{_ARTICLE}|any))? (?!{_ARTICLE} )(?!(?:(?!(?:go|fly|move|come|turn|look|drive|land) )\w+,? ){{1,2}}"
     rf"(?:{_PREPOSITION}|of|off|out|near|next|behind|under|that|which|who|more|so|too|again)\b)"
@@ -100,6 +117,7 @@ _PROHIBITIONS: Sequence[tuple[re.Pattern[str], Sequence[type[Record]]]] = [
         (rf"{_CLAUSE_BEGINS}(?:ignore|forget(?: about)?)", (Grasp, Push, GoTo, Approach)),
         (rf"\bhand off(?!.* (?:it|them)\b)|{_NOT_DENIED}(?:leave|careful with){_FOR_ANOTHER}", (Grasp, Push)),
         (rf"\b(?:never mind|(?:dont|do not) (?:want|need)){_FOR_ANOTHER}", (Grasp, Push, GoTo, Approach)),
+        (rf"(?:{_CLAUSE_BEGINS}(?:keep|save|spare)|(?<=\bbut )(?:hang|hold) on ?to){_KEPT}", (Grasp, Push)),
         (rf"{_PUTTING}(?:it|them|that){_INTO}", (Place,)),
     )
 ]
@@ -142,12 +160,21 @@ _WHY = "there|because|since|someone|somebody|hes?|she?|they(?:re)?|im?|you(?:re)
 """What may follow an act that is forbidden, without a mark: its reason."""
 _NOT_TO_BE_MOVED = re.compile(
     r"(?:(?:you |just )*(?:leave|let|keep) (?:it|them|that) (?:be|alone|in place|(?:right )?(?:where|there|here))\b"
-    r"|(?:(?:should|must|shall|will|can|is to|are to) )?(?:stay|remain) (?:put|in place|where|there|here)\b"
+    r"|(?:itself )?(?:(?:should|must|shall|will|can|is to|are to) )?(?:stay|remain) (?:put|in place|where|there|here)\b"
     r"|(?:(?:must|may|shall|should|can|is|are) not|mustnt|shouldnt|cannot|cant|isnt|arent)(?: to)? be "
-    rf"(?:moved|touched|taken|handled|disturbed)(?: at all| please| ever| by you| under any circumstance)*"
-    rf"(?=[,;]| (?:and|but|so|it|{_WHY})\b))"
+    rf"(?:moved|touched|taken|handled|disturbed)(?: at all| please| ever| by \w+| under any circumstance)*"
+    rf"(?=[,;]| (?:and|but|so|it|{_WHY})\b)"
+    rf"|(?:(?:i|ill|id like to|i want to) keep|(?:is|are) to be kept"
+    r"|(?:is|are) (?:off limit|out of bound)"
+    rf"|{_NOBODY} (?:touch|move|lift|take|handle)(?: (?:it|them))?)(?=[,;]))"
 )
 """Behind a thing."""
+_STAYS = re.compile(
+    r"(?:itself )?(?:(?:(?:should|must|shall|will|can|may|is to|are to) )?(?:stay|remain)|excepted|excluded"
+    r"|(?:please )?not?)"
+    r"(?=[,;]| (?:and|but)\b)(?!.* (?:it|them|that|thi)\b)"
+)
+"""The same without a mark before it: "the green one stays", and not "take the green one, stay"."""
 _ITS_THING = rf"(?: (?:it|them|that|thi|{_ARTICLE} \w+(?: \w+)?))"
 _WHERE_OR_WHY = (
     rf"(?: (?:{_WHY}|it|its|{_ARTICLE}|on|onto|in|into|inside|near|next|over|by|beside|under|with(?! an?\b)|will|would"
@@ -191,8 +218,8 @@ _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
     (
         "taking off",
         rf"(?:tak(?:e|ing)|lift(?:ing)?) ?off{_WHERE_OR_WHY}|takeoff",
-        "(?:take|lift) ?off|takeoff|up|(?:go|get|come|fly|move) up|rise|climb|ascend|fly|hover",
-        (TakeOff,),
+        "(?:take|lift) ?off|takeoff|up|(?:go|get|come|fly|move) up|rise|climb|ascend|fly|hover|go|higher",
+        (TakeOff, (0, 0, 1)),
     ),
     (
         "landing",
@@ -270,6 +297,8 @@ _NOT_FORBIDDEN = re.compile(
     r"|you (?:may|can)|do (?:it|so|one))\b"
 )
 _MARK = re.compile(r"[,;:.!?()\u2013\u2014]|\s-+\s")
+_TOLD_BY_A_LOOK = re.compile(rf"\b(?:{_EXCEPT}|bar|save) the one (?:that|which|who|with)((?: \w+){{1,5}})")
+"""What is ruled out by what it is like, and not by a name: "the one that leaks"."""
 _REGRETS = "no|nope|nein|sorry|rather|oop|i mean|i meant"
 _TAKEN_BACK = re.compile(
     rf" (?:(?:or|um|uh|oh|er|wait|hang on|hold on) )*(?:{_REGRETS}|make that|scratch that|correction)"
@@ -292,12 +321,14 @@ class ExclusionCheck(PlanCheck):
     instruction: str
     is_urgent: bool = False
     scene: str = ""
+    _seen: Sequence[str] = field(init=False)
     _words: Sequence[str] = field(init=False)
     _marked: Sequence[str] = field(init=False)
     _starts: frozenset[int] = field(init=False)
     _ends: frozenset[int] = field(init=False)
     _repeats: Mapping[int, int] = field(init=False)  # "the cup, no, not the cup": from what is taken back to "cup"
     _has_begun: bool = field(default=False, init=False)
+    _needs_a_look: bool = field(init=False)  # what is ruled out has no name
 
     def __post_init__(self) -> None:
         clauses = [[*map(_who, bare_words(clause))] for clause in _MARK.split(self.instruction[:4096])]
@@ -306,12 +337,16 @@ class ExclusionCheck(PlanCheck):
         self._marked = " ".join(
             " ".join(clause) + mark for clause, mark in zip(clauses, [*marks, ";"], strict=True) if clause
         ).split()
-        text = " ".join(self._words)
-        ruled_out = _RULED_OUT.finditer(text)
-        self._starts = self._listed(m for m in ruled_out if not _NOTHING.search(text[: m.start()]))
+        marked, text = " ".join(self._marked), " ".join(self._words)
+        ruled_out = _RULED_OUT.finditer(marked)
+        self._starts = self._listed(m for m in ruled_out if not _NOTHING.search(_MARK.sub("", marked[: m.start()])))
         taken_back = [(_words_before(match), match[1]) for match in _TAKEN_BACK.finditer(text)]
         self._ends = frozenset(start + 1 for (start, _), is_not in taken_back if not is_not)
         self._repeats = {start + 1: end for (start, end), is_not in taken_back if is_not}
+        self._seen = [entry.partition(" ")[0] for entry in plain_scene(self.scene).split(", ")]
+        known = {word for name in self._seen for word in bare_words(name.replace("_", " "))}
+        described = _TOLD_BY_A_LOOK.search(text)
+        self._needs_a_look = bool(known and described and known.isdisjoint(described[1].split()))
 
     def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement."""
@@ -332,6 +367,8 @@ class ExclusionCheck(PlanCheck):
         if things := [name for name in names if self._rules_out(call, name)]:
             return f"the {things[0].replace('_', ' ')}"
         skill = self.model.skill(call.name)
+        if skill and isinstance(skill.effect, (Grasp, Push)) and self._needs_a_look and names:
+            return "one thing, and only a look can tell which"
         done = (skill.effect, type(skill.effect), getattr(skill.effect, "axis", None)) if skill else ()
         acts = (
             act
@@ -375,15 +412,13 @@ class ExclusionCheck(PlanCheck):
 
     def _is_named_at(self, place: int, words: Sequence[str]) -> bool:
         """Returns whether these words of a name stand there, and no more of another name of the scene."""
-        entries = (name_words(entry.partition(" ")[0]) for entry in plain_scene(self.scene).split(", "))
-        said = (name for name in entries if self._words[place : place + len(name)] == name)
+        said = (name for name in map(name_words, self._seen) if self._words[place : place + len(name)] == name)
         return self._words[place : place + len(words)] == words and max(map(len, said), default=0) <= len(words)
 
     def _short(self, name: str) -> Iterator[Sequence[str]]:
         """Yields the word that an instruction calls a thing of the scene by: the last one that no other thing has."""
         words = name_words(name)
-        entries = {entry.partition(" ")[0] for entry in plain_scene(self.scene).split(", ")} - {name}
-        others = {word for entry in entries for word in name_words(entry)}
+        others = {word for other in self._seen if other != name for word in name_words(other)}
         said = [[word] for word in reversed(words) if word in self._words and word not in others]
         if name in self.scene and " ".join(words) not in " ".join(self._words):
             yield from said[:1]
@@ -393,7 +428,8 @@ class ExclusionCheck(PlanCheck):
         end = start + len(said)
         if start in starts:
             return not _OWN_ORDER.match(" ".join(self._words[end : end + _NEAR]))
-        if is_moved and _NOT_TO_BE_MOVED.match(" ".join(self._marked[end : end + _NEAR])):
+        behind = " ".join(self._marked[end : end + _NEAR])
+        if is_moved and (_NOT_TO_BE_MOVED.match(behind) or (self._marked[end - 1].isalnum() and _STAYS.match(behind))):
             return True
         repeated = self._repeats.get(end, len(self._words))
         return end in self._ends or self._words[repeated : repeated + len(said)] == said

@@ -6,7 +6,8 @@ and the instruction names it as what something is done to or where to go, not wh
 things that its plan does not need is not judged: an instruction that says what to leave, or takes something back, and
 a motion with its reason ("come down, you are before the clock"), whose plan has none of them. Of "all the letters" it
 must have each one that the scene has, by its number. A plan that goes to one thing twice, and not at all to another
-one that is named, has taken one for the other ("fly to the door and to the window").
+one that is named, has taken one for the other ("fly to the door and to the window"). So has an arm
+that brings one spoon twice. A condition with the same in both of its cases decides nothing.
 """
 
 import re
@@ -19,13 +20,13 @@ from llm_planner.planning.instruction.mentions import marked
 from llm_planner.planning.instruction.names import acted_on, bare_words
 from llm_planner.planning.instruction.shown_scene import named_things
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
-from llm_planner.robots.effect import Approach, GoTo, MoveTool, Orient
+from llm_planner.robots.effect import Approach, GoTo, MoveTool, Orient, Place, Push
 from llm_planner.robots.model import RobotModel
 
 _EXCEPTION = re.compile(
-    r"\b(?:leave|leaves|leaving|keep|keeps|stays|except\w*|excluding|but|bar|ignore|avoid|skip|forget|mind|careful|without|not|no"
-    r"|naw|divvent|dinnae|never|nothing|\w+n't|(?:do|does|did|is|ca|wo)nt|instead|actually|mean|meant|rather|sorry|scratch|belay|already"
-    r"|still|other|was|were|said|correction|pardon|er|cancel|stay|nobody|nowhere|let)\b"
+    r"\b(?:leave|leaves|leaving|keep|keeps|stays|except\w*|excluding|but|bar|ignore|avoid|skip|forget|careful|without|not|no"
+    r"|naw|divvent|dinnae|never|nothing|\w+n't|(?:do|does|did|is|ca|wo)nt|instead|actually|mean|meant|rather|sorry|scratch|belay"
+    r"|(?:am|is|are|m|s|re) still|was|were|correction|pardon|er|cancel|can stay|nobody|nowhere|let)\b"
 )
 _DESCRIBED = re.compile(
     r"(?<!is )(?<!are )(?<!if )(?<!that )\b(?:(?:the|an?) "
@@ -54,6 +55,12 @@ _WORD = re.compile(r"[a-z0-9]+")
 _ALL = r" (?:all|every|each|both) (?:(?:single|last|of|the|these|those|my|your|our|them) )*(?:\w+ )?"
 _NUMBER = re.compile(r"_\d+$")
 _AGAIN = re.compile(r"\b(?:again|back|return|twice|thrice|times|more|repeat\w*|between)\b")
+_SAME_IN_EITHER_CASE = re.compile(
+    r"\?(?P<asked>[^{}]+?)(?:==True)?\{(?P<done>[^{}]+)\}\?(?P=asked)==False\{(?P=done)\}"
+    r"|\?(?P<denied>[^{}]+)==False\{(?P<made>[^{}]+)\}\?(?P=denied)(?:==True)?\{(?P=made)\}"
+    r"|\?[^{}]+\{(?P<first>[^{}]+?)->\w+;\}(?P=first)(?:->\w+;)?$"
+)
+"""A condition that decides nothing."""
 
 
 @dataclass(slots=True)
@@ -70,20 +77,24 @@ class OmissionCheck(PlanCheck):
     instruction: str
     scene: str
     _texts: list[str] = field(default_factory=list, init=False)
-    _visits: Counter[tuple[str, ...]] = field(default_factory=Counter, init=False)  # by skill and thing
+    _visits: Counter[tuple[str, ...]] = field(default_factory=Counter, init=False)  # by skill and things
 
     def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
         """Notes another statement; what it leaves out may come later."""
         self._texts.append(text)
         for call in calls:
             skill = self.model.skill(call.name)
-            if skill is not None and isinstance(skill.effect, (Approach, GoTo, MoveTool, Orient)):
+            if skill is not None and isinstance(skill.effect, (Approach, GoTo, MoveTool, Orient, Place, Push)):
                 self._visits[call.name, *acted_on(self.model, call)] += 1
         return Verdict.EXPLAINED
 
     def finish(self) -> Verdict:
         """Returns how the whole plan stands: it must speak of each thing that the instruction names."""
-        plan = _words("".join(self._texts))
+        text = "".join(self._texts)
+        plan = _words(text)
+        if _SAME_IN_EITHER_CASE.search(text):
+            self.problem = "the plan does the same in either case"
+            return Verdict.CONTRADICTED
         if passed_over := self._passed_over(plan):
             self.problem = f"the plan goes to one thing twice, and leaves out the {_plain(passed_over)}"
             return Verdict.CONTRADICTED
@@ -103,7 +114,10 @@ class OmissionCheck(PlanCheck):
             return frozenset()
         seen = [entry.partition(" ")[0] for entry in self.scene.split(", ")]
         _, mentions = marked(self.instruction, [name for name in seen if name])
-        return next((names for names in mentions if not _has(plan, names)), frozenset())
+        twice = {name for visit, times in self._visits.items() if times > 1 for name in visit[1:]}
+        kinds = (names - {name} for names in mentions for name in names & twice)  # "the spoons"
+        others = (frozenset({name}) for kind in kinds for name in sorted(kind))
+        return next((names for names in (*mentions, *others) if not _has(plan, names)), frozenset())
 
     def _told(self) -> Sequence[frozenset[str]]:
         """Returns the things that the instruction tells something of: what they are like."""

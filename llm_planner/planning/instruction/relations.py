@@ -5,6 +5,7 @@
 plate: an arm puts a thing on or into another one, or pushes it up to one, and has no skill for any other place. Nor
 does what goes to a thing go behind it. Judged are the words before a thing that the instruction names, and the thing
 that stands before them, if one does: "the cup is next to the plate, put it on that" says two things of the plate.
+What has one stated goal ("the good plate is for the carton") is brought nowhere else.
 """
 
 import re
@@ -87,6 +88,25 @@ _DESCRIBES = re.compile(
 )
 """What may stand for a thing that is not named."""
 _BINS = frozenset({"recycling", "compost", "trash", "rubbish", "garbage", "waste", "dustbin", "wastebasket"})
+_IS_GOAL = re.compile(
+    rf"(?:[,;]|\b(?:and|then|please|(?P<takes>take|get|carry|fetch|pick|lift|grab)"
+    r"|(?:put|plac|lay|set|pop|stick|drop|mov|bring|slid|push|shov|chuck|throw|toss|transferr?|stack)(?:e|[pt]?ing)?)"
+    rf"(?: up| both| all)?)(?: {_DETERMINER})?{_OF_THE_THING}{{0,2}} @\d+(?:(?: ,)?(?: and)?(?: {_DETERMINER})? @\d+)*"
+    r"(?: (?:should|must|has to|have to|need to|want to|is to|are to|is meant to))?"
+    r"(?:(?: all| both)? (?:go|come|belong|live|be put))?(?: back| over| straight)? $"
+)
+"""Before the word that says where a thing goes, in contrast to where it is."""
+_IS_FOR = re.compile(
+    rf"(?:[,;]|\band)(?: {_DETERMINER})?{_OF_THE_THING}{{0,2}} @(\d+) (?:is|are)(?: meant| intended)? for"
+    rf"(?: {_DETERMINER})?{_OF_THE_THING}{{0,2}} @(\d+)(?= [,;]| and)"
+)
+_TARGET = re.compile(rf"(?:(?:go|belong) )?{_ON} (?:{_DETERMINER} )?(\w+) (\w+)\b")
+"""Behind a thing: a place of two words that need not be in the scene."""
+_MAY_CHANGE = re.compile(
+    r"\b(?:no|nope|not|isnt|dont|never|sorry|actually|rather|instead|i mean|i meant|saying|scratch"
+    r"|correction|or|if|unless|else|otherwise|except)\b"
+)
+"""With these, a thing may go elsewhere than one part of an instruction says."""
 _NUMBER = re.compile(r"@(\d+)")
 _NEAR = 64  # characters
 _FEW = 4  # things
@@ -100,6 +120,7 @@ class _Said(NamedTuple):
         words: The relation as it was said.
         is_way: Whether the robot itself is to go there.
         is_reference: Whether it only tells which thing is meant: "the one left of the bottle".
+        is_goal: Whether the thing is said to go there, and not to be there.
     """
 
     what: frozenset[str]
@@ -109,6 +130,7 @@ class _Said(NamedTuple):
     words: str = ""
     is_way: bool = False
     is_reference: bool = False
+    is_goal: bool = False
 
     def may_be(self, what: str, where: str) -> bool:
         """Whether two things may be meant."""
@@ -181,18 +203,40 @@ class RelationCheck(PlanCheck):
         is_passed_over = where in self._seen and not any(where in names for names in self._mentions)
         if is_passed_over and self._mentions and not _DESCRIBES.search(self._text):
             return f"the instruction says nothing of the {_plain(where)}"
-        if any(each.relation == "on" or (is_pushed and each.relation == "beside") for each in ways):
+        if any(each.relation in ("on", "for") or (is_pushed and each.relation == "beside") for each in ways):
             return ""
         other = next((each for each in ways if each.relation != "away"), None)
         if other and not (other.relation == "side" and _STACKED.search(self._text)):
             return f"no skill brings a thing {other.words!r} another one, only on or into it, or up to it"
-        if where in self.model.places:
-            return self._throws_away(where) or self._is_side_of_another(what, where)
+        problem = self._goes_instead(what, where)
+        if problem or where in self.model.places:
+            return problem or self._throws_away(where) or self._is_side_of_another(what, where)
         is_turned = _TURNED_ROUND.search(self._text)
         if not is_turned and any(each.relation == "away" and each.what for each in ways):
             return f"the {_plain(what)} is to leave the {_plain(where)}"
         reverse = (each for each in self._said if each.relation == "on" and where in each.what and what in each.where)
         return f"the {_plain(where)} is to go to the {_plain(what)}" if any(reverse) and not is_turned else ""
+
+    def _goes_instead(self, what: str, where: str) -> str:
+        """Returns why a thing is not to go there: another place is stated, and only one; empty if it may."""
+        if _MAY_CHANGE.search(self._text):
+            return ""
+        said, place = " ".join(bare_words(self.instruction)), bare_words(_plain(where))
+        before, _, behind = said.partition(f"{' '.join(bare_words(_plain(what)))} ")
+        target = _TARGET.match(behind)
+        is_kind = target and [target[2]] == place[1:] and " ".join(place) in before  # "steel crate ... brass crate"
+        if target and is_kind and target[1] not in place:
+            return f"the instruction says {target[1]} {target[2]}, and not {_plain(where)}"
+        mentions = [at for at, names in enumerate(self._mentions) if what in names]
+        goals = [each.where for each in self._said if each.is_goal and what in each.what]
+        if len(mentions) != 1 or len(goals) != 1 or (where in self.model.places and "_" in where):  # an area
+            return ""
+        is_vague = len(self._mentions[mentions[0]]) > 1 and _DESCRIBES.search(self._text)
+        is_passed_on = any(each.what & goals[0] for each in self._said)  # "put the cup on the tray in the sink"
+        behind = self._text.partition(f"@{mentions[0]} ")[2]
+        if is_vague or is_passed_on or _TAKEN_UP.search(behind) or _TURNED_ROUND.search(self._text):
+            return ""
+        return f"the {_plain(what)} is to go to the {_plain(min(goals[0]))}"
 
     def _named_instead(self, name: str) -> str:
         """Returns why a thing is not meant: the instruction names another one that only one word tells from it."""
@@ -253,6 +297,7 @@ class RelationCheck(PlanCheck):
             relation, at = next(name for name in match.groupdict() if match[name]), int(match[match.lastindex or 0])
             before = text[max(0, match.start() - _NEAR) : match.start()]
             what: frozenset[str] = frozenset()
+            found = None
             if _IS_IT.search(before):
                 what = self._only_one(at)
             elif found := _IS_WHAT.search(before):
@@ -261,10 +306,25 @@ class RelationCheck(PlanCheck):
                 found = _IS_WHAT_BEHIND.match(text, match.end())
                 what = self._mentions[int(found[1])] if found else what
             where = self._listed(lists, at, at) if relation == "side" else self._mentions[at]
+            listed = lists.get(int(found[1]), found[0]) if found else ""
+            numbers = [number for number in map(int, _NUMBER.findall(listed)) if number >= first]
+            begins = _IS_GOAL.search(f"; {text}"[max(0, match.start() + 2 - _NEAR) : match.start() + 2])
+            is_goal = (
+                begins is not None
+                and relation == "on"
+                and (not begins["takes"] or match["on"] in ("to", "into", "onto", "toward"))
+                and first in numbers
+                and (len(numbers) == 1 or " and" in listed)  # "wash the cup, the fork goes in the box"
+                and not text.startswith(" @", match.end())  # the name goes on
+            )
             is_way = _GOES.search(before) is not None
             is_reference = relation == "side" and _IS_THE_ONE.search(before) is not None
-            yield _Said(what, relation, where, at, match[relation], is_way=is_way, is_reference=is_reference)
+            yield _Said(
+                what, relation, where, at, match[relation], is_way=is_way, is_reference=is_reference, is_goal=is_goal
+            )
             first = at + 1
+        for match in _IS_FOR.finditer(f"; {text}"):
+            yield _Said(self._mentions[int(match[1])], "for", self._mentions[int(match[2])], is_goal=True)
         for match in _COVERED.finditer(text):
             yield _Said(self._mentions[int(match[2])], "on", self._mentions[int(match[1])], int(match[1]))
         for match in _ON_IT.finditer(text):

@@ -151,6 +151,57 @@ def test_what_one_word_tells_from_what_is_named_is_another_thing(instruction, sc
     assert not verdicts(f"{instruction}, no, the other one", scene, wrong)[1]
 
 
+def test_a_place_that_is_not_in_the_scene_is_no_other_one():
+    order = "the steel ring to the steel crate and the brass ring to the brass crate"
+    begins = "pick(steel_ring);place(steel_ring,steel_crate);pick(brass_ring);"
+    for scene in ("", "steel_ring, brass_ring, steel_crate"):
+        assert "brass crate" in verdicts(order, scene, f"{begins}place(brass_ring,steel_crate);")[1]
+        assert not verdicts(order, scene, f"{begins}place(brass_ring,brass_crate);")[1]
+    corrected = "put the cup in the red crate. Did I say red? It is the blue crate"
+    assert not verdicts(corrected, "cup, red_crate, blue_crate", "pick(cup);place(cup,blue_crate);")[1]
+    assert not verdicts("put the cup in the big crate", "cup, red_crate", "pick(cup);place(cup,red_crate);")[1]
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        "cup on the tray, fork in the box",
+        "put the cup on the tray and the fork in the box",
+        "the cup goes to the tray and then the fork to the box",
+        "the cup belongs on the tray; the fork belongs in the box",
+        "the cup is for the tray, the fork is for the box",
+        "take the cup to the tray and carry the fork into the box",
+        "the cup should go on the tray, the fork must go in the box",
+        "cups on the tray and forks in the box please",
+    ],
+)
+def test_each_thing_goes_where_the_instruction_says(order):
+    scene, begins = "cup, tray, fork, box", "pick(cup);place(cup,tray);pick(fork);"
+    assert not verdicts(order, scene, f"{begins}place(fork,box);")[1]
+    for other in ("tray", "bin", "cup"):
+        assert verdicts(order, scene, f"{begins}place(fork,{other});")[1] == "the fork is to go to the box"
+
+
+@pytest.mark.parametrize(
+    ("order", "plan"),
+    [
+        ("pick up the fork in the box and put it on the tray", "pick(fork);place(fork,tray);"),
+        ("the fork is in the box, lay it on the tray", "pick(fork);place(fork,tray);"),
+        ("get the fork in the box out, to the tray", "pick(fork);place(fork,tray);"),
+        ("as you have the fork, the cup goes on the tray", "pick(fork);place(fork,bin);"),
+        ("put the fork on the box into the tray", "pick(fork);place(fork,tray);"),
+        ("put the fork in the box, no, on the tray", "pick(fork);place(fork,tray);"),
+        ("put the fork in the box, then on the tray", "pick(fork);place(fork,box);pick(fork);place(fork,tray);"),
+        ("put the fork in the box, and then everything on the tray", "pick(fork);place(fork,tray);"),
+        ("if the box is full put the fork on the tray, else put the fork in the box", "pick(fork);place(fork,tray);"),
+        ("put the fork on the table, to the left", "pick(fork);place(fork,left_area);"),
+        ("push the fork to the left of the table", "push(fork,left_area);"),
+    ],
+)
+def test_where_a_thing_is_or_was_is_not_where_it_goes(order, plan):
+    assert "is to go to" not in verdicts(order, "cup, tray, fork, box", plan)[1]
+
+
 @pytest.mark.parametrize("order", ["the cup out of the way, to whichever side", "clear the cup off, then go home"])
 def test_nothing_is_put_on_what_nobody_speaks_of(order):
     assert "says nothing of the plate" in verdicts(order, "cup, plate", "pick(cup);place(cup,plate);")[1]

@@ -104,6 +104,32 @@ def ruled_out(instruction, plan, robot="tello", *, is_urgent=False, scene=""):
         ("I want you to ignore the knife, take the cup", "pick(knife);", "indy7", "knife"),
         ("could you forget about the knife and take the cup", "pick(knife);", "indy7", "knife"),
         ("the knife must not be moved because it is hot", "pick(knife);", "indy7", "knife"),
+        ("the lot, bar the teapot, goes in the crate", "pick(teapot);", "indy7", "teapot"),
+        ("all the bolts into the tin bar the bent one", "pick(bent_bolt);", "indy7", "bent bolt"),
+        ("every fork but the long one goes in the drawer", "pick(long_fork);", "indy7", "long fork"),
+        ("forks in the drawer, save the long one", "pick(long_fork);", "indy7", "long fork"),
+        ("the set goes on the tray, with the exception of the cup", "pick(cup);", "indy7", "cup"),
+        ("everything in the box aside from the lens", "pick(lens);", "indy7", "lens"),
+        ("bin the wrappers but keep the receipt", "pick(receipt);", "indy7", "receipt"),
+        ("keep the core and bin the peel", "pick(core);", "indy7", "core"),
+        ("throw the wrappers away but hang on to the receipt", "pick(receipt);", "indy7", "receipt"),
+        ("bin the wrappers, the receipt I want to keep", "pick(receipt);", "indy7", "receipt"),
+        ("the wrappers can go, the receipt is to be kept", "pick(receipt);", "indy7", "receipt"),
+        ("don't throw the receipt in the bin, lay it on the tray", "place(receipt,bin);", "indy7", "bin"),
+        ("nobody's to touch the vase, take the cup", "pick(vase);", "indy7", "vase"),
+        ("no one may move the vase, take the cup", "push(vase,left_area);", "indy7", "vase"),
+        ("the vase, nobody is allowed to touch it; take the cup", "pick(vase);", "indy7", "vase"),
+        ("the red cap to the left, the green one stays", "pick(green_cap);", "indy7", "green cap"),
+        ("the red cap to the left, and the green cap itself can stay", "pick(green_cap);", "indy7", "green cap"),
+        ("the three dishes in the tray, the lid please not", "pick(lid);", "indy7", "lid"),
+        ("everything in the tray, the lid excepted", "pick(lid);", "indy7", "lid"),
+        ("nobody touches the vase, take the cup", "pick(vase);", "indy7", "vase"),
+        ("don't let anybody touch the vase", "pick(vase);", "indy7", "vase"),
+        ("no touching the vase, take the cup", "pick(vase);", "indy7", "vase"),
+        ("the vase is off limits, take the cup", "pick(vase);", "indy7", "vase"),
+        ("wash all the mugs but for the blue one", "pick(blue_mug);", "indy7", "blue mug"),
+        ("whichever isn't the glue goes left, and the glue itself stays put", "pick(glue);", "indy7", "glue"),
+        ("I don't want anyone touching the vase, take the cup", "pick(vase);", "indy7", "vase"),
     ],
 )
 def test_what_is_ruled_out_or_taken_back_is_left_alone(instruction, plan, robot, thing):
@@ -193,6 +219,19 @@ def test_a_thing_may_be_called_by_a_word_that_no_other_one_has(instruction, scen
         ("the cup must not be moved too fast, pick it up", "pick(cup);", "indy7"),
         ("I'm not allowed to lift the box, put it on the table for me", "pick(box);place(box,table);", "indy7"),
         ("you can't lift the box fast, lift it slowly", "pick(box);", "indy7"),
+        ("to the bar the tray, please, and the cup to the sink", "pick(tray);place(tray,bar);", "indy7"),
+        ("the chocolate bar, the cup and the plate go on the tray", "pick(cup);place(cup,tray);", "indy7"),
+        ("put all the cups on the tray but the plate in the sink", "pick(plate);place(plate,sink);", "indy7"),
+        ("grab the cup, stay, and wait", "pick(cup);", "indy7"),
+        ("the card stays, just shove it to the left", "push(card,left_area);", "indy7"),
+        ("take the cup or not? yes, take the cup", "pick(cup);", "indy7"),
+        ("nothing goes in the bin bar the peel", "pick(peel);place(peel,bin);", "indy7"),
+        ("keep the cup level and put it on the tray", "pick(cup);place(cup,tray);", "indy7"),
+        ("keep the screwdriver inside the toolbox", "pick(screwdriver);place(screwdriver,toolbox);", "indy7"),
+        ("there's nobody to lift the box, so you do it", "pick(box);", "indy7"),
+        ("nobody moves the box, so you do it", "pick(box);", "indy7"),
+        ("nobody touched the box yet, lift the box", "pick(box);", "indy7"),
+        ("I don't want anyone to touch the knife, put it in the drawer", "pick(knife);", "indy7"),
     ],
 )
 def test_what_an_instruction_wants_passes(instruction, plan, robot):
@@ -261,6 +300,10 @@ def test_what_an_instruction_wants_passes(instruction, plan, robot):
         ("don't open the gripper, give me a second", "open();", "indy7", "opening"),
         ("you are forbidden to land", "ld();", "tello", "landing"),
         ("drones are not allowed to land here", "ld();", "tello", "landing"),
+        ("nobody's to lift off, the baby is right beneath you", "mu(100);", "tello", "taking off"),
+        ("nobody's going up, there's a cable", "mu(50);", "tello", "going up"),
+        ("no drone may land", "ld();", "tello", "landing"),
+        ("nobody is allowed to move", "mf(100);", "tello", "moving"),
     ],
 )
 def test_what_must_not_be_done_at_all_is_not_done(instruction, plan, robot, act):
@@ -316,6 +359,9 @@ def test_what_must_not_be_done_at_all_is_not_done(instruction, plan, robot, act)
         ("he is forbidden to land, so you do", "ld();", "tello"),
         ("bet you can't land", "ld();", "tello"),
         ("no pictures of me please, take one of the garden", "tp();", "tello"),
+        ("don't take off, go a metre higher", "mu(100);", "tello"),
+        ("if nobody is to land, fly home and land", "ld();", "tello"),
+        ("when nobody moves, and not before, go a metre forward", "mf(100);", "tello"),
     ],
 )
 def test_what_is_forbidden_in_part_or_ordered_elsewhere_may_be_done(instruction, plan, robot):
@@ -371,6 +417,18 @@ def test_of_the_plans_of_people_one_in_a_thousand_acts_on_what_its_sentence_rule
         except PlannerError:  # too far from where it starts
             continue
     assert len(flagged) <= 3, flagged
+
+
+@pytest.mark.parametrize(
+    ("order", "plan", "is_refused"),
+    [
+        ("pens in the pot, save the one that leaks", "pick(pen_1);", True),
+        ("all the pens in the pot except the one with a red cap", "push(pen_1,pot);", True),
+        ("pens in the pot, save the one that's blunt", "pick(pencil);", False),
+    ],
+)
+def test_what_is_ruled_out_by_what_it_is_like_needs_a_look(order, plan, is_refused):
+    assert bool(ruled_out(order, plan, "indy7", scene="pen_1, pen_2, blunt_pencil, pencil, pot")) == is_refused
 
 
 @pytest.mark.parametrize(

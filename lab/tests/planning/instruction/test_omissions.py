@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from llm_planner.core.errors import PlannerError
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
 from llm_planner.planning.instruction.omissions import OmissionCheck
@@ -83,6 +84,56 @@ def test_a_plan_that_goes_to_one_thing_twice_has_taken_it_for_another_one(instru
     assert left_out(instruction, "door, window, cat", plan) == problem
 
 
+@pytest.mark.parametrize(
+    ("instruction", "thing"),
+    [
+        ("go to the door, stay there five seconds and go to the window", "window"),
+        ("you are late already, so to the door, then to the window", "window"),
+        ("if you don't mind, to the door, then to the window", ""),
+        ("mind my head: to the door, then to the window", "window"),
+        ("gran said to the door, then to the window", "window"),
+        ("to the door, hold still there, then to the window", "window"),
+        ("to the door, I'm still cleaning the window", ""),
+        ("to the door, the window can stay", ""),
+    ],
+)
+def test_only_what_may_leave_a_thing_out_explains_that_one_is_left_out(instruction, thing):
+    assert left_out(instruction, "door, window", "g(door);") == (f"the plan leaves out the {thing}" if thing else "")
+
+
+@pytest.mark.parametrize(
+    ("instruction", "plan", "thing"),
+    [
+        ("the forks go on the tray", 2 * "pick(fork_2);place(fork_2,tray);", "fork 1"),
+        ("push the forks to the left", 2 * "push(fork_1,left_area);", "fork 2"),
+        ("fork 1 and the cup on the tray", 2 * "pick(fork_1);place(fork_1,tray);", "cup"),
+        ("put fork 1 on the tray, then once more", 2 * "pick(fork_1);place(fork_1,tray);", ""),
+        ("the forks on the tray", "pick(fork_1);place(fork_1,tray);pick(fork_2);place(fork_2,tray);", ""),
+        ("a fork on the tray, then in the cup", "pick(fork_1);place(fork_1,tray);pick(fork_1);place(fork_1,cup);", ""),
+    ],
+)
+def test_an_arm_that_brings_one_thing_twice_has_taken_it_for_another_one(instruction, plan, thing):
+    problem = f"the plan goes to one thing twice, and leaves out the {thing}" if thing else ""
+    assert left_out(instruction, "fork_1, fork_2, tray, cup", plan, "indy7") == problem
+
+
+@pytest.mark.parametrize(
+    ("plan", "is_refused"),
+    [
+        ("_1=iv(cup);?_1{pick(jar);}?_1==False{pick(jar);}", True),
+        ("?iv(cup)==False{pick(jar);home();}?iv(cup){pick(jar);home();}", True),
+        ("?iv(cup){pick(jar);->True;}pick(jar);", True),
+        ("_1=iv(cup);?_1{pick(cup);}?_1==False{pick(jar);}", False),
+        ("?iv(cup){pick(cup);->True;}pick(jar);", False),
+        ("?iv(cup){pick(cup);}?iv(jar){pick(cup);}", False),
+        ("?iv(cup){pick(cup);}pick(jar);", False),
+    ],
+)
+def test_a_condition_decides_something(plan, is_refused):
+    problem = left_out("if the cup is there, take it, else the jar", "cup, jar", plan, "indy7")
+    assert (problem == "the plan does the same in either case") == is_refused
+
+
 def test_all_of_a_kind_are_each_one_that_the_scene_numbers():
     scene, plan = "letter_1, letter_2, letter_3, tray", "pick(letter_1);place(letter_1,tray);"
     for said in ("all the letters", "every single letter", "each of the white letters"):
@@ -138,12 +189,14 @@ def test_of_the_plans_of_people_one_in_a_thousand_leaves_out_what_its_sentence_n
     rng = random.Random(0)
     frames = [frame for frame in corpus() if not frame.is_danger and "unclear" not in frame.plan]
     tasks = [literal(rng, frame, has_scene=True) for frame in rng.sample(frames, 3000)]
-    flagged = [
-        task
-        for task in tasks
-        if "fail(" not in task.plan and left_out(task.instruction, task.scene, task.plan, task.robot)
-    ]
-    assert len(flagged) <= 3
+    flagged = []
+    for task in tasks:
+        try:
+            if "fail(" not in task.plan and left_out(task.instruction, task.scene, task.plan, task.robot):
+                flagged.append(task.instruction)
+        except PlannerError:  # too far from where it starts
+            continue
+    assert len(flagged) <= 3, flagged
 
 
 @pytest.mark.parametrize(("scene", "is_searched"), [("zither, tray", False), ("zither_1, zither_2, tray", True)])
