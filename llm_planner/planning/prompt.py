@@ -14,7 +14,7 @@ from llm_planner.core.skill import ArgumentType
 from llm_planner.language.texts import QUOTED
 from llm_planner.planning.examples import usable_examples
 from llm_planner.planning.instruction.quantities import with_plain_amounts
-from llm_planner.planning.untrusted import ascii_letters, flatten, plain_scene, plain_task
+from llm_planner.planning.untrusted import ascii_letters, flatten, plain_scene, plain_task, scene_names
 from llm_planner.robots.effect import Translate, Turn
 from llm_planner.robots.model import Argument, Example, RobotModel, Skill
 
@@ -79,7 +79,7 @@ def compact_prompt(robot_model: str, instruction: str, scene: str) -> Prompt:
     It is in lower case, with amounts in digits and in the units of skills: a model that copies need not
     compute. Of the scene it has the names only. Its tokenizer has no token for a space between words.
     """
-    names = ",".join(entry.partition(" ")[0] for entry in plain_scene(scene).split(", "))
+    names = ",".join(scene_names(scene))
     task = ascii_letters(with_plain_amounts(plain_task(instruction))).lower()
     dynamic = f"scene:{names}\ntask:{task}\nplan:\n"
     return Prompt(f"robot {robot_model}\n", dynamic, PromptStyle.COMPACT)

@@ -66,6 +66,11 @@ def plain_scene(scene: str) -> str:
     return ", ".join(filter(None, dict.fromkeys(map(plain_entry, raw_entries(scene)))))
 
 
+def scene_names(scene: str) -> list[str]:
+    """Returns the names of a scene as ``plain_scene`` has them, in its order."""
+    return [entry.partition(" ")[0] for entry in plain_scene(scene).split(", ") if entry]
+
+
 def raw_entries(scene: str) -> Iterator[str]:
     """Yields what a scene has between its separators, on one line each, in lower case and ASCII."""
     text = _HEADING.sub("", flatten(scene.replace("\n", ", ")).strip("[]")).lower()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.instruction.names import acted_on, bare_words, name_words
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
-from llm_planner.planning.untrusted import plain_scene
+from llm_planner.planning.untrusted import scene_names
 from llm_planner.robots.effect import (
     Approach,
     GoTo,
@@ -343,7 +343,7 @@ class ExclusionCheck(PlanCheck):
         taken_back = [(_words_before(match), match[1]) for match in _TAKEN_BACK.finditer(text)]
         self._ends = frozenset(start + 1 for (start, _), is_not in taken_back if not is_not)
         self._repeats = {start + 1: end for (start, end), is_not in taken_back if is_not}
-        self._seen = [entry.partition(" ")[0] for entry in plain_scene(self.scene).split(", ")]
+        self._seen = scene_names(self.scene)
         known = {word for name in self._seen for word in bare_words(name.replace("_", " "))}
         described = _TOLD_BY_A_LOOK.search(text)
         self._needs_a_look = bool(known and described and known.isdisjoint(described[1].split()))

@@ -17,7 +17,7 @@ from llm_planner.planning.instruction.quantities import with_plain_amounts
 from llm_planner.planning.instruction.shown_scene import is_of_a_kind
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
 from llm_planner.planning.plurals import singular
-from llm_planner.planning.untrusted import ascii_letters, plain_scene, plain_task
+from llm_planner.planning.untrusted import ascii_letters, plain_task, scene_names
 from llm_planner.robots.effect import Ask, Grasp, Perceive, Place, Push, Say
 from llm_planner.robots.model import ReturnType, RobotModel
 
@@ -67,7 +67,7 @@ class NameCheck(PlanCheck):
     def __post_init__(self) -> None:
         self._words = bare_words(self.instruction)
         self._numbers = _numbers(self.instruction).union(re.findall(r"\d+", self.instruction))
-        self._seen = frozenset(entry.partition(" ")[0] for entry in plain_scene(self.scene).split(", "))
+        self._seen = frozenset(scene_names(self.scene))
         people = ("person",) if _SOMEBODY.search(self.instruction[:4096].lower()) else ()
         self._known = self._seen.union(self.model.places, people)
         self._is_of_a_kind = not self.scene and is_of_a_kind(self.instruction, self.model)

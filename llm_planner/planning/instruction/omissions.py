@@ -20,6 +20,7 @@ from llm_planner.planning.instruction.mentions import marked
 from llm_planner.planning.instruction.names import acted_on, bare_words
 from llm_planner.planning.instruction.shown_scene import named_things
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
+from llm_planner.planning.untrusted import scene_names
 from llm_planner.robots.effect import Approach, GoTo, MoveTool, Orient, Place, Push
 from llm_planner.robots.model import RobotModel
 
@@ -112,8 +113,7 @@ class OmissionCheck(PlanCheck):
         """Returns what a thing may be that the instruction names, where the plan goes to another one twice instead."""
         if max(self._visits.values(), default=0) < 2 or _AGAIN.search(self.instruction.lower()):
             return frozenset()
-        seen = [entry.partition(" ")[0] for entry in self.scene.split(", ")]
-        _, mentions = marked(self.instruction, [name for name in seen if name])
+        _, mentions = marked(self.instruction, scene_names(self.scene))
         twice = {name for visit, times in self._visits.items() if times > 1 for name in visit[1:]}
         kinds = (names - {name} for names in mentions for name in names & twice)  # "the spoons"
         others = (frozenset({name}) for kind in kinds for name in sorted(kind))
@@ -134,8 +134,7 @@ class OmissionCheck(PlanCheck):
         """Returns each thing of a kind of which the instruction wants all: those that only a number tells apart."""
         said = f" {' '.join(bare_words(self.instruction))} "
         kinds: dict[str, list[frozenset[str]]] = {}
-        for entry in self.scene.split(", "):
-            name = entry.partition(" ")[0]
+        for name in scene_names(self.scene):
             kind = " ".join(bare_words(_NUMBER.sub("", name).replace("_", " ")))
             kinds.setdefault(kind, []).append(frozenset({name}))
         several = ((kind, things) for kind, things in kinds.items() if kind and len(things) > 1)

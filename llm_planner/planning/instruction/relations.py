@@ -18,7 +18,7 @@ from llm_planner.core.skill import SkillCall
 from llm_planner.planning.instruction.mentions import marked
 from llm_planner.planning.instruction.names import acted_on, bare_words
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
-from llm_planner.planning.untrusted import plain_scene
+from llm_planner.planning.untrusted import scene_names
 from llm_planner.robots.effect import Approach, GoTo, Grasp, MoveTool, Place, Push
 from llm_planner.robots.model import RobotModel
 
@@ -159,8 +159,7 @@ class RelationCheck(PlanCheck):
     _is_open: bool = field(default=False, init=False)  # where the thing that is held goes decides
 
     def __post_init__(self) -> None:
-        entries = (entry.partition(" ")[0] for entry in plain_scene(self.scene).split(", "))
-        self._seen = frozenset(filter(None, entries)) - frozenset(self.model.places)
+        self._seen = frozenset(scene_names(self.scene)) - frozenset(self.model.places)
         self._names = self._seen.union(self.model.places)
         self._read()
 

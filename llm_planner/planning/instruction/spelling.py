@@ -20,7 +20,7 @@ from llm_planner.language.texts import mapped
 from llm_planner.planning.instruction.names import bare_words, name_words
 from llm_planner.planning.instruction.quantities import plain_pieces
 from llm_planner.planning.safety.living import LIKENESSES
-from llm_planner.planning.untrusted import ascii_letters, plain_scene
+from llm_planner.planning.untrusted import ascii_letters, scene_names
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _MAX_LENGTH = 4096
@@ -51,8 +51,7 @@ class Spelling:
         self._instruction = instruction[:_MAX_LENGTH]
         self._words = [*_words(self._instruction, 0)]
         self._read_words = [*_read_words(self._instruction)]
-        seen = (entry.partition(" ")[0] for entry in plain_scene(scene).split(", "))
-        self._known = frozenset(filter(None, (*places, *seen)))
+        self._known = frozenset((*places, *scene_names(scene)))
         self._by_letters = {_letters(name): name for name in sorted(self._known)}
         self._seen = frozenset() if can_search else self._known
 
