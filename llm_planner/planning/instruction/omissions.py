@@ -55,6 +55,7 @@ _ASIDE = re.compile(
 _WORD = re.compile(r"[a-z0-9]+")
 _ALL = r" (?:all|every|each|both) (?:(?:single|last|of|the|these|those|my|your|our|them) )*(?:\w+ )?"
 _NUMBER = re.compile(r"_\d+$")
+_PRONOUN = re.compile(r"\b(?:ones?|others?|rest|it|them|that|those|this|these)\b")
 _AGAIN = re.compile(r"\b(?:again|back|return|twice|thrice|times|more|repeat\w*|between)\b")
 _SAME_IN_EITHER_CASE = re.compile(
     r"\?(?P<asked>[^{}]+?)(?:==True)?\{(?P<done>[^{}]+)\}\?(?P=asked)==False\{(?P=done)\}"
@@ -99,9 +100,11 @@ class OmissionCheck(PlanCheck):
         if passed_over := self._passed_over(plan):
             self.problem = f"the plan goes to one thing twice, and leaves out the {_plain(passed_over)}"
             return Verdict.CONTRADICTED
-        if _EXCEPTION.search(self.instruction.lower()):
+        kind = self._all_of_a_kind()
+        exception = _EXCEPTION.search(self.instruction.lower())
+        if exception and self._may_leave(kind, self.instruction[exception.end() :]):
             return Verdict.EXPLAINED
-        things = self._all_of_a_kind() or self._named()
+        things = kind or self._named()
         left_out = [names for names in things if not _has(plan, names)]
         told = [names for names in self._told() if names not in things]
         if not left_out or (len(left_out) == len(things) and not any(_has(plan, names) for names in told)):
@@ -118,6 +121,13 @@ class OmissionCheck(PlanCheck):
         kinds = (names - {name} for names in mentions for name in names & twice)  # "the spoons"
         others = (frozenset({name}) for kind in kinds for name in sorted(kind))
         return next((names for names in (*mentions, *others) if not _has(plan, names)), frozenset())
+
+    def _may_leave(self, kind: Sequence[frozenset[str]], behind: str) -> bool:
+        """Returns whether the words behind an exception may mean one of a kind: not where they name another thing."""
+        _, left = marked(behind, scene_names(self.scene))
+        of_the_kind = frozenset().union(*kind)
+        is_another = bool(left) and all(names.isdisjoint(of_the_kind) for names in left)
+        return not (kind and is_another) or _PRONOUN.search(behind.lower()) is not None
 
     def _told(self) -> Sequence[frozenset[str]]:
         """Returns the things that the instruction tells something of: what they are like."""

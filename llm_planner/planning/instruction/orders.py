@@ -92,6 +92,13 @@ _TOO_NEAR = re.compile(
 _TIMES = re.compile(r"\b(\d{1,6}) times\b")
 _CORRECTED = re.compile(r"\b(?:no|nope|sorry|actually|rather|make (?:it|that)|enough|plenty|once|twice|thrice|more)\b")
 _LOOP = re.compile(r"(?<![\w.])(\d+)\{")
+_HAS_STATE = (
+    r"\b(?:if|whether|when|once|unless|until|is|are) (?:(?:the|my|your|our|his|her|its|that|this) )?(?:\w+ ){0,2}?%s"
+    r"(?:s|es)?(?: is| are|s)?(?: (?:still|already|really|all|not|completely))* "
+    r"(?:empty|full|open|closed|shut|locked|clean|dirty|wet|dry|hot|cold|lit|running|ready|broken|free|taken"
+    r"|(?:(?:switched|turned) )?(?:on|off)|plugged in)(?= ?(?:[,.;:!?]|$)| (?:and|or|then)\b)"
+)
+"""What is asked of a thing besides whether it is there."""
 _NOBODY = frozenset(f"{which}{what}" for which in ("any", "some", "every", "no") for what in ("one", "body", "thing"))
 
 
@@ -127,6 +134,7 @@ class OrderCheck(PlanCheck):
         self.problem = (
             self._unnamed(calls)
             or self._unseen(calls)
+            or self._unasked_state(calls)
             or self._without_order(effects)
             or self._misplaced(calls)
             or self._impossible(effects)
@@ -174,6 +182,18 @@ class OrderCheck(PlanCheck):
         asked = [str(call.arguments[0]) for skill, call in skills if skill and isinstance(skill.effect, Ask)]
         is_of_itself = any(map(_STATE.search, asked)) and _ASKS_OF_ITSELF.search(self._said)
         return "a camera does not see how the robot itself is; look at its dashboard" if is_of_itself else ""
+
+    def _unasked_state(self, calls: Iterable[SkillCall]) -> str:
+        """Returns what of a thing is not asked, where a plan only looks whether it is there; empty if nothing is."""
+        effects = [(skill.effect, call) for call in calls if (skill := self.model.skill(call.name)) is not None]
+        if any(isinstance(effect, Ask) for effect, _ in effects):
+            return ""
+        for effect, call in effects:
+            if isinstance(effect, Perceive) and effect.quantity == "visible":
+                thing = (name_words(str(call.arguments[0])) or [""])[-1]
+                if state := re.search(_HAS_STATE % re.escape(thing), self._said):
+                    return f"the plan only looks whether it is there, and not {state[0]!r}"
+        return ""
 
     def _without_order(self, effects: Iterable[object]) -> str:
         """Returns why what a statement does is not ordered; empty if it is, or does nothing."""

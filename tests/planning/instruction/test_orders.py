@@ -404,3 +404,19 @@ def test_a_camera_may_be_asked_how_other_things_are(said, asked):
 )
 def test_hostile_denials_end(words):
     problem(words * (4000 // len(words)), "ld();")
+
+
+@pytest.mark.parametrize(
+    ("said", "plan", "state"),
+    [
+        ("check whether my cup is empty, and if so land", "?iv(cup){ld();}", "whether my cup is empty"),
+        ("are the lights on?", "->iv(light);", "are the lights on"),
+        ("is the door shut?", "->p('is the door shut');", ""),
+        ("if the cup is on the table land", "?iv(cup){ld();}", ""),
+        ("if there is a free chair go there", "?iv(chair){g(chair);}", ""),
+        ("if you see the open door land", "?iv(door){ld();}", ""),
+    ],
+)
+def test_how_a_thing_is_cannot_be_told_by_looking_whether_it_is_there(said, plan, state):
+    expected = f"the plan only looks whether it is there, and not {state!r}" if state else ""
+    assert problem(said, plan) == expected

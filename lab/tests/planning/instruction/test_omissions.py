@@ -139,6 +139,8 @@ def test_all_of_a_kind_are_each_one_that_the_scene_numbers():
     for said in ("all the letters", "every single letter", "each of the white letters"):
         assert left_out(f"{said} in the tray please", scene, plan, "indy7") == "the plan leaves out the letter 2"
     assert left_out("all the letters but letter 2 in the tray", scene, plan, "indy7") == ""
+    assert left_out("all the letters in the tray, but not the pen", f"pen, {scene}", plan, "indy7") != ""
+    assert left_out("all the letters in the tray, but not the torn one", f"pen, {scene}", plan, "indy7") == ""
     assert left_out("a letter in the tray", scene, plan, "indy7") == ""
     assert left_out("all the letters", "letter_1, tray", "pick(letter_1);", "indy7") == ""
 
