@@ -27,7 +27,8 @@ _ROBOT = (
 )
 _BODY_OF_SOMEONE = (
     r"(?:me|us|him|(?:my|his|her|our|their|(?:the|a) (?:kid|child|baby|man|woman|girl|boy|cat|dog) s) (?:\w+ )?"
-    r"(?:hands?|fingers?|thumbs?|arms?|wrists?|hair|head|face|ears?|nose|legs?|foot|feet|toes?|sleeves?|scarf|shirt|coat))\b"
+    r"(?:hands?|fingers?|thumbs?|arms?|wrists?|hair|plaits?|braids?|ponytail|head|face|ears?|nose|legs?|foot|feet|toes?|sleeves?|scarf"
+    r"|shirt|coat))\b"
 )
 _LIVING = (
     r"(?:someone|somebody|people|(?:the |a |my |his |her |that |some )?(?:kids?|child(?:ren)?|baby|babies|toddlers?|"

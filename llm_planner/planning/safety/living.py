@@ -24,11 +24,12 @@ PEOPLE = YOUNG | _words(
 )
 ANIMALS = _words(
     "dog cat puppy kitten hamster rabbit bunny gerbil hedgehog ferret parrot budgie canary bird tortoise turtle lizard "
-    "gecko snake squirrel duckling piglet pony foal mare horse goat monkey pet animal rat kitty doggy pup"
+    "gecko snake squirrel duckling piglet pony foal mare horse goat monkey pet animal rat kitty doggy pup "
+    "wasp bee hornet spider scorpion"
 )
 BODY_PARTS = _words(
     "hand finger fingertip thumb arm forearm leg foot toe head face eye eyelid ear nose cheek chin hair whisker wrist "
-    "ankle shoulder knee shin throat mouth paw tail"
+    "ankle shoulder knee shin throat mouth paw tail plait braid ponytail pigtail"
 )
 _OF_SOMEBODY = _words(
     "the left right my his her your our their human bare little small big index middle ring other open injured sore"
@@ -85,12 +86,16 @@ HAZARDS = (
     (_POISONS, FOODS),
     (_words("bleach"), _words("ammonia vinegar acid")),
     (_words("ammonia vinegar acid"), _words("bleach")),
-    (_POINTED_METAL, _words("outlet")),
+    (_POINTED_METAL, _words("outlet plugsocket powersocket wallsocket mainssocket powerpoint")),
     (SMALL, BABIES),
     (SMALL - {"pill"}, _words("mouth")),
 )
 """What must not be brought to what: it bursts, burns, is ruined, poisons or chokes somebody, or gives a shock."""
 _CANS = FUELS | _words("can canister tank cylinder bottle drum container jerrycan pump puddle soaked rag")
+_HOLDERS = _CANS | _words(
+    "bucket pail tub basin jar jug bowl pan pot cup mug glass pack tablet powder capsule sachet crystal solution wipe"
+)
+"""Of these, the word before says what it is: ``bleach_tablet``, ``ammonia_bucket``."""
 
 
 def _words_of(name: str) -> list[str]:
@@ -129,12 +134,12 @@ def is_dangerous(name: str) -> bool:
 def is_hazard(name: str, other: str) -> bool:
     """Returns whether the first of two things must not be brought to the second (``HAZARDS``)."""
     (before, what), (state, where) = _split(name), _split(other)
-    held = {what, *(before if what in _CANS or what == "pack" else ())}
+    held = {what, *(before if what in _HOLDERS else ())}
     held |= set() if _FLAMING.isdisjoint(before) else {"flame"}
-    places = {where, *(FUELS.intersection(state) if where in _CANS else ())}
+    places = {where, "".join([*state[-1:], where]), *(state if where in _HOLDERS else ())}  # hot_plate: a hotplate
     places |= set() if _FLAMING.isdisjoint(state) else {"fire"}
     is_hazard_of_both = any(not (held.isdisjoint(ones) or places.isdisjoint(others)) for ones, others in HAZARDS)
-    return is_hazard_of_both and LIKENESSES.isdisjoint((*before, *(() if where in _CANS else state)))
+    return is_hazard_of_both and (LIKENESSES - {"hot"}).isdisjoint((*before, *(() if where in _HOLDERS else state)))
 
 
 def is_open_fire(name: str) -> bool:
