@@ -124,7 +124,7 @@ _FOUND = (
     r"(?:old )?(?:mrs?|ms|miss)\.? \w+)"
 )
 _SOMEBODY = rf"(?:me|us|{_FOUND})(?! (?:height|level|side|eye))"
-_LITTLE_ONE = re.compile(r"\b(?:little|tiny|wee) one(?=s?\b)(?! (?:of|in|on)\b)")
+_LITTLE_ONE = re.compile(r"\b(?:little|tiny|small) one(?=s?\b)(?! (?:of|in|on)\b)")
 _HEAD_HERE = rf"(?:{_FOUND}s?|my|his|their|our) (?:\w+ )?(?:{_PART}|hat)"
 _RUSH = r"(?:whi[psz]+|zoom|zip|whoosh|swoop|skim|shave|dart|hurtle|brush|dive|buzz)(?:ing)?"
 _HARMFUL = (
