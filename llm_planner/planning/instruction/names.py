@@ -24,9 +24,7 @@ from llm_planner.robots.model import ReturnType, RobotModel
 _VARIABLE = re.compile(r"_\d+")
 _SOMEBODY = re.compile(r"\b(?:some|any|every|no) ?(?:body|one)\b|\bpeople\b")
 """Who has no name is a ``person``, as object detectors say."""
-_COLOURS = frozenset(
-    re.findall(r"\w+", "red blue green yellow black white orange purple violet pink brown grey silver")
-)
+COLOURS = frozenset(re.findall(r"\w+", "red blue green yellow black white orange purple violet pink brown grey silver"))
 _HOW_TO_SAY = re.compile(r"\b(?:to (?:them|him|her|us)|aloud|out loud|in words)$")
 """What "say hi to them" does not ask to be said."""
 _NO_WORDS = re.compile(
@@ -152,7 +150,7 @@ class NameCheck(PlanCheck):
     def _is_spoken_of(self, name: str) -> bool:
         plain = name.strip("'\"").lower().removeprefix("the_")  # what begins with a digit is no identifier otherwise
         words = bare_words(plain.replace("_", " "))
-        is_listed = len(words) == 2 and words[0] in _COLOURS and {*words} <= {*self._words}  # "the red and blue cups"
+        is_listed = len(words) == 2 and words[0] in COLOURS and {*words} <= {*self._words}  # "the red and blue cups"
         return bool(_VARIABLE.fullmatch(plain)) or plain in self._known or is_listed or self._has(words)
 
     def _is_said(self, call: SkillCall) -> bool:

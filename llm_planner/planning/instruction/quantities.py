@@ -109,6 +109,13 @@ _BEHIND_EACH = frozenset(
 )
 """What stands behind "every metre", and not behind "every second chair", "every inch of it", "every minute counts"."""
 _OF_A = frozenset(("of", "the")) | _ARTICLES | _EMPHASIS
+_BEHIND_INCHES = frozenset(
+    (
+        *("", *",.;:!?)"),
+        *_split("forward forwards back backward backwards up upward upwards higher down downward downwards lower left"),
+        *_split("right ahead away apart off further and then of or to by long wide high tall deep thick please more n"),
+    )
+)
 _MORE = frozenset(("more", "further", "extra", "additional"))
 _SMALLEST_ANGLE = 30.0  # degrees: nobody asks for thirty turns, but for "a 180 turn"
 _ATTACHED_ONLY = frozenset(("in", "s", "m", "h", "mil", '"', "'"))
@@ -275,6 +282,8 @@ class _Reader:
         self._skip(*_MORE, only_before_unit=True)
         self._skip(*_OF_A, only_before_unit=True)
         unit = self._word()
+        if self._is_size_or_speed():
+            return None
         if unit in UNIT and (is_digits or unit not in _ATTACHED_ONLY) and not self._is_in_front():
             if unit in _TURNS and self._tokens[self._at - 1].text in _ARTICLES and self._at == start + 1:
                 return None  # "make a turn": by how much is not said
@@ -289,6 +298,14 @@ class _Reader:
             value += self._rest(unit, factor)
         return Quantity(kind, value, self._tokens[start].start, self._tokens[self._at - 1].end), factor
 
+    def _is_size_or_speed(self) -> bool:
+        """Whether the unit here is none of an amount to go or to wait: "four M8 bolts", "at 1 m/s"."""
+        if self._word() not in UNIT or self._at + 1 >= len(self._tokens):
+            return False
+        number, unit, behind = self._tokens[self._at - 1 : self._at + 2]
+        is_size = behind.is_digits and behind.start == unit.end and number.end < unit.start
+        return is_size or behind.text in ("/", "per")
+
     def _is_another(self) -> bool:
         """Whether a unit begins here of which one is meant: "another metre", "an extra foot", "every metre"."""
         is_more = self._word(-1) in _MORE and self._word(-2) in _ARTICLES
@@ -296,8 +313,8 @@ class _Reader:
         return (is_more or is_each) and self._word() in UNIT.keys() - _TURNS - {*_ATTACHED_ONLY}
 
     def _is_in_front(self) -> bool:
-        """Whether "in" is no inch here: "1 m 80 in front"."""
-        return self._word() == "in" and self._word(1) in _DETERMINERS
+        """Whether "in" is no inch here: "1 m 80 in front", "shelf 4 in aisle 3"."""
+        return self._word() == "in" and self._word(1) not in _BEHIND_INCHES
 
     def _has_unit(self, ahead: int) -> bool:
         """Whether a part has a unit of its own: "and a half turn", "and a third of a full turn"."""

@@ -92,6 +92,7 @@ _NO_THING = re.compile(
 )
 """What is said of no thing, and would be taken for one: who is spoken to, how much, and some orders."""
 _NEGATIONS = _set("no not never nothing nobody cannot dont don without instead unless")
+_LEAVES_OPEN = _set("or there here where when why wait")
 _PLAIN_ORDERS = _set(
     "go fly land take turn rotate spin move hover wait stop start begin pick place put push pull lift drop grab grasp "
     "hold release open close say tell announce look find search face follow use make keep stay leave come return get "
@@ -191,7 +192,7 @@ def is_clear(scene: str, instruction: str, model: RobotModel) -> bool:
     )
     written = {*task.written.split()}
     unnamed = written & (_UNNAMED | _WHOLES) - (_REFERRING if len(single) > 1 else frozenset())
-    is_plain = not unnamed and not _SUPERLATIVE.search(task.written) and _NEGATIONS.isdisjoint(written)
+    is_plain = not (unnamed or _SUPERLATIVE.search(task.written) or written & (_NEGATIONS | _LEAVES_OPEN))
     unknown = {task.words[place] for place in task.nouns - named.keys()}
     return is_one_each and is_plain and unknown <= _MANNERS
 

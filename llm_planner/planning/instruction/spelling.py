@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from llm_planner.language.syntax import Name, Statement, Text
 from llm_planner.language.texts import mapped
-from llm_planner.planning.instruction.names import bare_words, name_words
+from llm_planner.planning.instruction.names import COLOURS, bare_words, name_words
 from llm_planner.planning.instruction.quantities import plain_pieces
 from llm_planner.planning.safety.living import LIKENESSES
 from llm_planner.planning.untrusted import ascii_letters, scene_names
@@ -25,7 +25,7 @@ from llm_planner.planning.untrusted import ascii_letters, scene_names
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _MAX_LENGTH = 4096
 _DETERMINERS = re.compile(r"(?:the|an?|my|your|our|his|her|its?|their|thi|this|that|these|those|and)?")
-_SAYS_NOT_WHICH = re.compile(r"whole|entire|old|new|clean|dirty|wet|dry|used|empty|full|spare|broken|own|nice")
+_SAYS_NOT_WHICH = re.compile(r"whole|entire|old|new|clean|dirty|wet|used|empty|full|spare|broken|own|nice")
 """What a thing is like, and does not tell it from another one that can be seen."""
 
 
@@ -82,12 +82,17 @@ class Spelling:
         kin = [seen for seen in self._seen if words and name_words(seen)[-1:] == words[-1:]]
         if len(kin) != 1:
             return name
-        seen = name_words(kin[0])
-        if others := {*words} - {*seen}:  # "the old rag"
-            return kin[0] if {*seen} <= {*words} and all(map(_SAYS_NOT_WHICH.fullmatch, others)) else name
-        before = {word for word, what in pairwise(("", *bare_words(self._instruction))) if what == words[-1]}
-        is_plain = all(map(_DETERMINERS.fullmatch, before - {*seen}))
-        return kin[0] if is_plain and LIKENESSES.isdisjoint({*seen} - {*words}) else name
+        seen, said = name_words(kin[0]), bare_words(self._instruction)
+        before = [word for word, what in pairwise(("", *said)) if what == words[-1]]
+        others, more = {*words} - {*seen}, {*seen} - {*words}
+        if others:  # "the old rag", and not "the old rag and the new rag"
+            is_meant = not more and len(before) == 1 and all(map(_SAYS_NOT_WHICH.fullmatch, others))
+        else:
+            is_meant = all(word in seen or _DETERMINERS.fullmatch(word) for word in before)
+        is_meant &= LIKENESSES.isdisjoint(more) and not any(map(_DETERMINERS.fullmatch, more))  # his_mug
+        numbers = {*re.findall(r"\d+", name)} - {*re.findall(r"\d+", kin[0])}
+        elsewhere = {word for each in self._seen for word in name_words(each)}
+        return kin[0] if is_meant and not numbers and COLOURS.intersection(said) <= elsewhere else name
 
     def _text(self, text: str) -> str:
         if text in self._instruction:  # with its punctuation

@@ -202,7 +202,8 @@ _SUPPOSES = re.compile(
 """What only speaks of it: "if my hand is stuck, what do you do?"."""
 _LETS_GO = re.compile(rf"\b(?:{'|'.join(_RELEASE)}|open(?: up| your \w+| the gripper)?)\b")
 _LETS_GO_OF_SOMEBODY = re.compile(
-    r"\b(?:let (?:go\b(?! of (?!me|us|my|him|his|her))|(?:me|us|him|her) (?:go|out))|release (?:me|us|him|her))\b"
+    r"\b(?:let (?:go\b(?! of (?!me|us|my|him|his|her))|(?:me|us|him|her) (?:go|out)"
+    r"(?! (?:first|ahead|past|by|through|home|to|in|on|the)\b))|release (?:me|us|him|her))\b"
 )
 _IN_THERE = re.compile(
     rf"\b{_OWNER} {_BODY} (?:(?:is|s|are|right|got|still|\w+ly) )*(?:in|inside|caught|stuck|trapped|pinched)\b"

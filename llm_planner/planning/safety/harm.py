@@ -131,7 +131,8 @@ _HARMFUL = (
     re.compile(rf"{_ORDERED}(?P<order>{_BLOW})"),
     re.compile(
         rf"\b(?P<order>{_TRAVEL})\b{_FREE}{{0,40}}?\b(?:{_NEARER} {_FREE}{{0,12}}?\b{_PEOPLE}\b"
-        r"(?! (?:entrance|entry|door|exit|stairs|toilets?|lift|area|car ?park)\b)"
+        r"(?! (?:(?:control )?(?:entrance|entry|door|exit|stairs|toilets?|lift|area|car ?park|counter|sensor|mover"
+        r"|carrier|barrier|camera))\b)"
         rf"|{_WAY} (?:(?!\b{_NEARER} ){_FREE}){{0,12}}?\b{_PEOPLE}\b)"
         r"(?! (?:(?:while )?keep|(?:sit|sleep|wash|eat|cook|rest|put|hang|know)\b))"
     ),
@@ -164,7 +165,8 @@ _HARMFUL = (
     re.compile(
         rf"\b(?P<order>(?:land(?:ing)?|(?:set|touch|put) (?:it |yourself )?down)(?: (?:slap|smack|bang|right|straight|"
         rf"down|plumb|flat|\w+ly))* (?:in|into|on|onto) (?:{_NO_GROUND}|{_THE}(?:(?!(?:with|by|near|beside|behind|"
-        rf"next|in|on|of|and|where|under)\b)\w+ ){{0,3}}?(?:{_any_of(FOODS)}|pizza|pie|pudding|trifle|buffet)))"
+        r"next|in|on|of|and|where|under|before|after|during|for|to|at|until|while|that|which|from|once|so|as|has)\b)"
+        rf"\w+ ){{0,3}}?(?:{_any_of(FOODS)}|pizza|pie|pudding|trifle|buffet)))"
         r"(?=\s*(?:$|[.,;!?]|(?:and|then|please|now|while|so|as|before|when|where|to|with|for|at)\b))"
     ),
 )
@@ -243,7 +245,10 @@ _ARMS_HARMFUL = (
         rf"cable|cushion|tape|belt|wire|plastic)(?: \w+)? (?:over|on|onto|around|round|against) {_ITS} "
         r"(?:head|face|neck|mouth|nose|throat))\b"
     ),
-    _gives(_SOMEBODY_HERE, _KNIFE),
+    _gives(
+        rf"(?!{_THE}(?:\w+ )?(?:nurse|doctor|worker|colleague)\b){_SOMEBODY_HERE}",
+        rf"(?!hot (?:tea|coffee|chocolate|cocoa|soup|meal|drink|towel|water bottle)\b)(?:{_KNIFE})",
+    ),
     _gives(_YOUNG, r"match(?:es|box)|lighters?|drill(?: bit)?|bleach|pills"),
     _gives(rf"{_THE}(?:\w+ ){{0,2}}?{_any_of(BABIES)}", _any_of(SMALL)),
     re.compile(
