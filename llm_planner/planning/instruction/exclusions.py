@@ -47,13 +47,17 @@ _RULED_OUT = re.compile(
     rf"\b(?:not|neither|nor|never|{_EXCEPT}|isnt|wasnt|instead of|rather than"
     r"|(?:dont|do not) mean|any(?:thing|one|body|where) but)"
     rf" (?:{_PREPOSITION} )?{_ARTICLE} "
-    rf"|(?<!\bthe )(?<!\band )(?<!\bthen )(?<!\bto )(?<!\bplease )\b(?:bar|save) {_ARTICLE} "
-    rf"|\b(?:all|every(?:thing|one|body|where)?|each|whole|lot)(?: (?!{_PREPOSITION} )\w+){{0,4}}"
+    rf"|(?<!\bthe )(?<!\band )(?<!\bthen )(?<!\bto )(?<!\byou )(?<!\bplease )\b(?:bar|(?<=\w )save) {_ARTICLE} "
+    r"|\b(?:all|every(?:thing|one|body|where)?|each|whole|lot)"
+    rf"(?: (?!(?:{_PREPOSITION}|is|are|was|were|look|done|right|ready|fine|good|well|set|clear) )\w+){{0,4}}"
     rf" (?:but|bar|save)(?: for)? (?:{_ARTICLE} )?"
     rf"|\b{_EXCEPT} (?:any )?(?!{_ARTICLE} )"
 )
-_NOTHING = re.compile(r"\b(?:nothing|none|nobody|no one|no other)\b(?: \w+){0,6} $")
-"""Before what is ruled out: "nothing goes to the left except the spoon" asks for the spoon."""
+_NOTHING = re.compile(
+    r"\b(?:nothing|none|nobody|no one|no other)\b(?: \w+){0,6} $"
+    r"|\b(?:ive|weve|youve|(?:i|we|you) have|(?:i|we)(?= \w+ed ))(?: already)? \w+ $"
+)
+"""Before what is ruled out: "nothing goes left except the spoon" and "I've packed all but the cup" ask for that."""
 _NOT_OTHERS = r"(?<!\bi )(?<!\bwe )(?<!\bhe )(?<!\bshe )(?<!\bthey )"
 _NOBODY = (
     r"(?<!\bif )(?<!\bwhen )(?<!\buntil )(?<!\bwhile )(?<!\bthere )(?<!\bthere is )(?<!\bis there )(?<!\bhas )"
@@ -98,7 +102,10 @@ _FOR_ANOTHER = (
     rf"(?:want|need|take|pick|get|bring|grab|fetch|lift)(?: up)? {_ARTICLE} )"
 )
 """Before a thing, and behind it the order for another one: "leave the knife, take the cup"."""
-_KEPT = rf"(?= {_ARTICLE} \w+(?: \w+)?(?:[,;]| and\b| but\b))(?!.* (?:it|them)\b)"  # "but keep the receipt"
+_KEPT = (  # "but keep the receipt"
+    rf"(?= {_ARTICLE} \w+(?: \w+)?"
+    rf"(?:[,;]| and\b(?! (?:{_ARTICLE} )?\w+ (?:in|into|on|onto|at|together)\b)| but\b))(?!.* (?:it|them)\b)"
+)
 _ONLY = (
     rf"(?: (?:{_ARTICLE}|any))? (?!{_ARTICLE} )(?!(?:(?!(?:go|fly|move|come|turn|look|drive|land) )\w+,? ){{1,2}}"
     rf"(?:{_PREPOSITION}|of|off|out|near|next|behind|under|that|which|who|more|so|too|again)\b)"
@@ -218,7 +225,7 @@ _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
     (
         "taking off",
         rf"(?:tak(?:e|ing)|lift(?:ing)?) ?off{_WHERE_OR_WHY}|takeoff",
-        "(?:take|lift) ?off|takeoff|up|(?:go|get|come|fly|move) up|rise|climb|ascend|fly|hover|go|higher",
+        "(?:take|lift) ?off|takeoff|up|(?:get|come|move) up|rise|climb|ascend|fly|hover|go|higher|raise|lift|gain",
         (TakeOff, (0, 0, 1)),
     ),
     (

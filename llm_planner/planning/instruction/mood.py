@@ -109,14 +109,17 @@ _DISPUTED = re.compile(
 )
 """What others think, and the speaker does not."""
 _NOT_FOR_REAL = re.compile(
-    r"\b(?:(?:(?:dont|do not|never|without|not) (?:\w+ )?(?:actually|really) (?:do|doing|try|mov(?:e|ing))"
+    r"\b(?:(?:(?:dont|do not|never|without|(?<!does )(?<!did )not) (?:\w+ )?(?:actually|really) "
+    r"(?:do|doing|try|mov(?:e|ing))"
     r"|(?:dont|do not|without) (?:try|demonstrate)|without (?:do|try)ing|no need to (?:show|try)|not asking you to"
     r"|(?:dont|do not) do(?= (?:it|anything),? (?:but )?(?:i )?(?:just|only)\b))"
     r"(?: (?:it|that|this|so|anything|me)){0,2}(?= ?(?:[.,;!?]|$))"
     r"|(?:just|only) (?:answer|say|tell|explain)\b.{0,80}\b(?:dont|do not) do (?:it|that|anything)\b"
     r"|(?:just|only|merely|purely) (?:asking|wondering|curious|a (?:question|joke)|(?:kidding|joking)(?=[ .!]*$))"
-    r"\b(?! (?:you|that|if|for)\b)|(?:hypothetical|theoretical)(?:ly)?\b|in theory\b|out of (?:curiosity|interest)\b"
-    r"|(?:not|isnt) an order\b)|(?:^|[.,;!?] )(?:so |but |please )*(?:(?:just|only) answer(?! yes)|an answer will do)\b"
+    r"\b(?! (?:you|that|if|for|whether|politely|nicely|of|mark)\b)|(?:hypothetical|theoretical)(?:ly)?\b"
+    r"|(?:just|only|purely) in theory\b|out of (?:curiosity|interest)\b(?=.*\?)"
+    r"|(?:not|isnt) an order\b(?= ?(?:[.,;!?]|$)| to\b))"
+    r"|(?:^|[.,;!?] )(?:so |but |please )*(?:(?:just|only) answer(?! yes)|an answer will do)\b"
 )
 """What says that nothing is to be done, whatever is spoken of."""
 _PRONOUN = r"(?:i|you|he|she|it|we|they|nobody)"
@@ -132,18 +135,25 @@ _ASKED_FOR = re.compile(
     r"\b(?:you (?:can|may|could|should|must)|want|wanted|need|wish|like|now|instead|again)\b(?! (?:not|never)\b)"
 )
 """In a question or a report: words that may order something all the same ("I already told you to land now")."""
-_QUOTATION = re.compile(r"""("[^"]*(?:"|$)|(?<!\w)'(?:[^']|'(?=\w)){1,300}'(?!\w))""")
+_QUOTATION = re.compile(
+    r"""("[^"]*(?:"|$)|(?<!\w)'(?!(?:em|cause|cos|til|n|scuse|tis|bout)\b)(?:[^']|'(?=\w)){1,300}'(?!\w))"""
+)
 _OWN_WORDS = re.compile(
     r"^\W*$|\b(?:i|we|im|ive)(?: \w+)? (?:said|mean|meant|told you) ,|\b(?:say|tell|ask|announc\w+|greet|holler|shout"
     r"|yell|sing|signal|speak|repeat|hear|whisper|message|do (?:\w+ )?(?:that|it|this|as|what))\b"
 )
 """Around a quotation: it is what the speaker says himself, or what is to be said or done."""
-_MAY_ORDER = re.compile(
-    r"(?:^|[-.,;!?] |\b(?:and|but|so|then|please|now|just|(?:can|could|would) you|you (?:can|should|must|may)|you to) )"
+_ACT = (
     r"(?:do|obey|go|fly|move|come|get|head|step|slide|shift|back|forward|up|down|left|right|rise|climb|drop|descend"
     r"|land|take|turn|rotate|spin|face|follow|approach|return|open|close|release|let|pick|put|place|push|bring"
     r"|grab|fetch|lift|lay|set|throw|give|hand|pass|make)\b"
 )
+_MAY_ORDER = re.compile(
+    r"(?:^|[-.,;!?] |\b(?:and|but|so|then|please|now|just|(?:can|could|would) you|you (?:can|should|must|may)|you to) )"
+    + _ACT
+)
+_ORDERED_THEN = re.compile(rf"(?:, (?:and |then |please )*|\blike you to |^(?:can|could|would) you ){_ACT}")
+_DEMANDS = re.compile(r"\b(?:must|should|shall|to) \w")
 
 
 class Said(NamedTuple):
@@ -166,10 +176,13 @@ def said_in(instruction: str) -> Said:
     Args:
         instruction: As it came; untrusted.
     """
-    text = ascii_letters(with_plain_amounts(plain_task(instruction[:4096].replace(": ", ", ")))).lower()
+    plain = plain_task(instruction[:4096].replace(": ", ", "))
+    text = ascii_letters(with_plain_amounts(plain)).lower()
     around = " ".join(_QUOTATION.sub(" , ", text).replace("'", "").split())
     is_own = _OWN_WORDS.search(around) is not None
-    quoted = [] if is_own else [frozenset(bare_words(each)) for each in _QUOTATION.findall(text)]
+    quotations = [] if is_own else [each.strip("'\" ") for each in _QUOTATION.findall(text)]
+    orders = (each for each in quotations if _MAY_ORDER.search(each) or _DEMANDS.search(each))  # others are labels
+    quoted = [frozenset(bare_words(each)) for each in orders]
     words = around if quoted else " ".join(text.replace("'", "").split())
     no_order = _why_no_order(words)
     if quoted and not no_order and not _MAY_ORDER.search(around):
@@ -185,7 +198,7 @@ def _why_no_order(said: str) -> str:
     """
     if _NOT_FOR_REAL.search(said):
         return "the instruction speaks of it, and says not to do it"
-    said = _HYPOTHETICAL.sub(" , what happens ,", said)
+    said = _HYPOTHETICAL.sub(lambda m: m[0] if _ORDERED_THEN.search(m[0]) else " , what happens ,", said)
     said = _DISPUTED.sub(", nobody said that ,", said) if _DISPUTES.search(said) else said
     clauses = [clause.strip() for clause in _CLAUSE.split(said)]
     clauses = [clause for clause in clauses if clause and not _REMARK.fullmatch(clause)]

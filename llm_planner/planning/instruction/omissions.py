@@ -26,8 +26,9 @@ from llm_planner.robots.model import RobotModel
 
 _EXCEPTION = re.compile(
     r"\b(?:leave|leaves|leaving|keep|keeps|stays|except\w*|excluding|but|bar|ignore|avoid|skip|forget|careful|without|not|no"
-    r"|naw|divvent|dinnae|never|nothing|\w+n't|(?:do|does|did|is|ca|wo)nt|instead|actually|mean|meant|rather|sorry|scratch|belay"
-    r"|(?:am|is|are|m|s|re) still|was|were|correction|pardon|er|cancel|can stay|nobody|nowhere|let)\b"
+    r"|naw|divvent|dinnae|never|nothing|\w+n't|(?:do|does|did|is|ca|wo)nt|instead|actually|mean|meant|rather|sorry|scratch"
+    r"|belay|mind (?:the|your|that)|(?:is|are|s|re|i|you|we|have|ve|has) already|(?:am|is|are|m|s|re) still|was|were"
+    r"|correction|pardon|er|cancel|(?:can|may|should|must|shall|to) stay|nobody|nowhere|let)\b"
 )
 _DESCRIBED = re.compile(
     r"(?<!is )(?<!are )(?<!if )(?<!that )\b(?:(?:the|an?) "
@@ -56,6 +57,7 @@ _WORD = re.compile(r"[a-z0-9]+")
 _ALL = r" (?:all|every|each|both) (?:(?:single|last|of|the|these|those|my|your|our|them) )*(?:\w+ )?"
 _NUMBER = re.compile(r"_\d+$")
 _PRONOUN = re.compile(r"\b(?:ones?|others?|rest|it|them|that|those|this|these)\b")
+_ONLY_SOME = re.compile(r"\b(?:(?:that|which) (?:are|is) not|(?:are|is)n.?t|without)\b")
 _AGAIN = re.compile(r"\b(?:again|back|return|twice|thrice|times|more|repeat\w*|between)\b")
 _SAME_IN_EITHER_CASE = re.compile(
     r"\?(?P<asked>[^{}]+?)(?:==True)?\{(?P<done>[^{}]+)\}\?(?P=asked)==False\{(?P=done)\}"
@@ -127,7 +129,8 @@ class OmissionCheck(PlanCheck):
         _, left = marked(behind, scene_names(self.scene))
         of_the_kind = frozenset().union(*kind)
         is_another = bool(left) and all(names.isdisjoint(of_the_kind) for names in left)
-        return not (kind and is_another) or _PRONOUN.search(behind.lower()) is not None
+        may_describe = _PRONOUN.search(behind.lower()) or _ONLY_SOME.search(self.instruction.lower())
+        return not (kind and is_another) or may_describe is not None
 
     def _told(self) -> Sequence[frozenset[str]]:
         """Returns the things that the instruction tells something of: what they are like."""

@@ -82,8 +82,8 @@ _OPPOSITE = re.compile(
 )
 _TOO_NEAR = re.compile(
     r"(?:(?:(?:^|[.,;!?] |\b(?:you|youre|(?:that|this|it)(?: i)?s|being?|get|go|come|fly|stay|hover)\b(?: \w+){0,3} )"
-    r"(?:\w+ ){0,2}?(?:too|awfully|less)|\b(?:not|being|(?:do|did|are|were|could|would)nt|cant)(?: \w+){0,2} "
-    r"(?:so|that|as)) (?:close|near)(?: to| by)?|\b(?:further|farther)(?: \w+)? from|\bcrowd(?:ing)?"
+    r"(?:\w+ ){0,2}?(?:too|awfully|less)|(?<!you are )(?<!youre )\b(?:not|being|(?:do|did|were|could|would)nt|cant)"
+    r"(?: \w+){0,2} (?:so|that|as)) (?:close|near)(?: to| by)?|\b(?:further|farther)(?: \w+)? from|\bcrowd(?:ing)?"
     r"|\b(?:more|some) (?:distance|space|room) (?:to|from|between you and)"
     r"|\bgive(?=(?: \w+){2,3} (?:a bit |some |a little )?(?:more )?(?:room|space)\b))"
     r" ((?:(?!(?:to|and|then|so|but)\b)\w+ ?){1,3})"
@@ -200,7 +200,7 @@ class OrderCheck(PlanCheck):
         acts = [effect for effect in effects if not isinstance(effect, _LOOKS)]
         if acts and self._no_order:
             return self._no_order
-        if acts and _OPPOSITE.search(self._said):
+        if not all(isinstance(act, Turn) for act in acts) and _OPPOSITE.search(self._said):
             return "what the opposite is, only a person can say"
         if (
             not _IN_A_CASE.search(self._said)

@@ -163,10 +163,12 @@ def quantities(text: str) -> tuple[Quantity, ...]:
 
 def _plain(text: str) -> str:
     """Returns the text in lower case with plain marks; each character stays where it is."""
-    plain = text.translate(_MARKS).lower()
+    plain = _QUOTED.sub(lambda match: f"{match[0][:-1]},", text.translate(_MARKS)).lower()
     return plain if len(plain) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
 
 
+_QUOTED = re.compile(r'(?<![\w"])"[^"]*"')
+"""In quotes: the mark at the end of "shelf 4" is none of inches."""
 _MARKS = str.maketrans(
     {
         "\u2019": "'",
@@ -282,9 +284,10 @@ class _Reader:
         self._skip(*_MORE, only_before_unit=True)
         self._skip(*_OF_A, only_before_unit=True)
         unit = self._word()
-        if self._is_size_or_speed():
-            return None
-        if unit in UNIT and (is_digits or unit not in _ATTACHED_ONLY) and not self._is_in_front():
+        if unit in UNIT and self._word(1) in ("/", "per"):
+            return None  # a speed
+        is_word = self._is_in_front() or self._is_size()
+        if unit in UNIT and (is_digits or unit not in _ATTACHED_ONLY) and not is_word:
             if unit in _TURNS and self._tokens[self._at - 1].text in _ARTICLES and self._at == start + 1:
                 return None  # "make a turn": by how much is not said
             kind, factor = UNIT[unit]
@@ -298,13 +301,12 @@ class _Reader:
             value += self._rest(unit, factor)
         return Quantity(kind, value, self._tokens[start].start, self._tokens[self._at - 1].end), factor
 
-    def _is_size_or_speed(self) -> bool:
-        """Whether the unit here is none of an amount to go or to wait: "four M8 bolts", "at 1 m/s"."""
-        if self._word() not in UNIT or self._at + 1 >= len(self._tokens):
+    def _is_size(self) -> bool:
+        """Whether a unit is the beginning of a word: "4 M8 bolts"."""
+        if self._at + 1 >= len(self._tokens):
             return False
         number, unit, behind = self._tokens[self._at - 1 : self._at + 2]
-        is_size = behind.is_digits and behind.start == unit.end and number.end < unit.start
-        return is_size or behind.text in ("/", "per")
+        return behind.is_digits and behind.start == unit.end and number.end < unit.start
 
     def _is_another(self) -> bool:
         """Whether a unit begins here of which one is meant: "another metre", "an extra foot", "every metre"."""

@@ -71,6 +71,10 @@ def test_a_name_stays_as_it_is_if_the_instruction_has_it_so_once():
         ("take the big cup", "big_cup", "small_cup", "big_cup"),
         ("take the cup", "cup", "cup_1, cup_2", "cup"),
         ("take the cup", "cup", "tea_cup_2, tray", "tea_cup_2"),
+        ("take the cup 2", "cup_2", "cup_1", "cup_2"),
+        ("take the cup that is blue", "cup", "red_cup", "cup"),
+        ("take his cup", "cup", "my_cup", "cup"),
+        ("the old cup in the bin, the new cup on the tray", "old_cup", "cup, tray", "old_cup"),
         ("the brush belongs in its holder", "holder", "brush, brush_holder", "brush_holder"),
     ],
 )
