@@ -29,7 +29,7 @@ ANIMALS = _words(
 )
 BODY_PARTS = _words(
     "hand finger fingertip thumb arm forearm leg foot toe head face eye eyelid ear nose cheek chin hair whisker wrist "
-    "ankle shoulder knee shin throat mouth paw tail plait braid ponytail pigtail"
+    "ankle shoulder knee shin throat mouth paw tail"
 )
 _OF_SOMEBODY = _words(
     "the left right my his her your our their human bare little small big index middle ring other open injured sore"
