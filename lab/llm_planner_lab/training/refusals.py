@@ -53,8 +53,8 @@ def refusals(
             continue
         num_judged += 1
         for check in instruction_checks(robots[task.robot], _request(frame, task), is_copying=True):
-            verdicts = [check.feed(*statement) for statement in statements]
-            if Verdict.CONTRADICTED in (*verdicts, check.finish()):
+            is_refused = any(check.feed(*statement) is Verdict.CONTRADICTED for statement in statements)
+            if is_refused or check.finish() is Verdict.CONTRADICTED:
                 refused[_name(check)].append(f"{task.instruction} | {task.plan} | {check.problem}")
                 break
     return num_judged, refused

@@ -6,8 +6,8 @@ and the instruction names it as what something is done to or where to go, not wh
 things that its plan does not need is not judged: an instruction that says what to leave, or takes something back, and
 a motion with its reason ("come down, you are before the clock"), whose plan has none of them. Of "all the letters" it
 must have each one that the scene has, by its number. A plan that goes to one thing twice, and not at all to another
-one that is named, has taken one for the other ("fly to the door and to the window"). So has an arm
-that brings one spoon twice. A condition with the same in both of its cases decides nothing.
+one that is named, has taken one for the other ("fly to the door and to the window"); so has an arm that brings one
+spoon twice. A condition with the same in both of its cases decides nothing.
 """
 
 import re

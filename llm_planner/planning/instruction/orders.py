@@ -92,9 +92,9 @@ _TOO_NEAR = re.compile(
 _TIMES = re.compile(r"\b(\d{1,6}) times\b")
 _CORRECTED = re.compile(r"\b(?:no|nope|sorry|actually|rather|make (?:it|that)|enough|plenty|once|twice|thrice|more)\b")
 _LOOP = re.compile(r"(?<![\w.])(\d+)\{")
-_HAS_STATE = (
-    r"\b(?:if|whether|when|once|unless|until|is|are) (?:(?:the|my|your|our|his|her|its|that|this) )?(?:\w+ ){0,2}?%s"
-    r"(?:s|es)?(?: is| are|s)?(?: (?:still|already|really|all|not|completely))* "
+_HAS_STATE = re.compile(
+    r"\b(?:if|whether|when|once|unless|until|is|are) (?:(?:the|my|your|our|his|her|its|that|this) )?(?:\w+ ){0,2}?"
+    r"(\w+)(?: is| are)?(?: (?:still|already|really|all|not|completely))* "
     r"(?:empty|full|open|closed|shut|locked|clean|dirty|wet|dry|hot|cold|lit|running|ready|broken|free|taken"
     r"|(?:(?:switched|turned) )?(?:on|off)|plugged in)(?= ?(?:[,.;:!?]|$)| (?:and|or|then)\b)"
 )
@@ -188,12 +188,10 @@ class OrderCheck(PlanCheck):
         effects = [(skill.effect, call) for call in calls if (skill := self.model.skill(call.name)) is not None]
         if any(isinstance(effect, Ask) for effect, _ in effects):
             return ""
-        for effect, call in effects:
-            if isinstance(effect, Perceive) and effect.quantity == "visible":
-                thing = (name_words(str(call.arguments[0])) or [""])[-1]
-                if state := re.search(_HAS_STATE % re.escape(thing), self._said):
-                    return f"the plan only looks whether it is there, and not {state[0]!r}"
-        return ""
+        looks = (call for effect, call in effects if isinstance(effect, Perceive) and effect.quantity == "visible")
+        things = {word for call in looks for word in name_words(str(call.arguments[0]))[-1:]}
+        states = (state for state in _HAS_STATE.finditer(self._said) if things.intersection(bare_words(state[1])))
+        return next((f"the plan only looks whether it is there, and not {state[0]!r}" for state in states), "")
 
     def _without_order(self, effects: Iterable[object]) -> str:
         """Returns why what a statement does is not ordered; empty if it is, or does nothing."""
