@@ -114,6 +114,7 @@ _BEHIND_INCHES = frozenset(
         *("", *",.;:!?)"),
         *_split("forward forwards back backward backwards up upward upwards higher down downward downwards lower left"),
         *_split("right ahead away apart off further and then of or to by long wide high tall deep thick please more n"),
+        *_split("from past above below over under toward towards closer nearer"),
     )
 )
 _MORE = frozenset(("more", "further", "extra", "additional"))

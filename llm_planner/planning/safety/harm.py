@@ -124,7 +124,11 @@ _FOUND = (
     r"(?:old )?(?:mrs?|ms|miss)\.? \w+)"
 )
 _SOMEBODY = rf"(?:me|us|{_FOUND})(?! (?:height|level|side|eye))"
-_LITTLE_ONE = re.compile(r"\b(?:little|tiny|small) one(?=s?\b)(?! (?:of|in|on)\b)")
+_LITTLE_ONE = re.compile(
+    r"(\b(?:give|hand|let|feed|pass) (?:the|our|my) )(?:little|tiny) one"
+    r"(?= (?:the|an?|his|her|that|those|some|have|play)\b)"
+)
+"""Who is given something, and no thing: "hand the little one the blade", and not "hand the little one to me"."""
 _HEAD_HERE = rf"(?:{_FOUND}s?|my|his|their|our) (?:\w+ )?(?:{_PART}|hat)"
 _RUSH = r"(?:whi[psz]+|zoom|zip|whoosh|swoop|skim|shave|dart|hurtle|brush|dive|buzz)(?:ing)?"
 _HARMFUL = (
@@ -273,7 +277,7 @@ def harm_of(instruction: str, model: RobotModel) -> str:
     """Returns which words of a request order a robot to do harm; empty if none do."""
     is_drone = model.kind is RobotKind.DRONE
     text = ascii_letters(plain_task(instruction)).lower().replace("n't", "nt")
-    text = _LITTLE_ONE.sub("child", text.replace("'", "") if is_drone else text)
+    text = _LITTLE_ONE.sub(r"\1child", text.replace("'", "") if is_drone else text)
     for pattern in (*_HARMFUL, _TRAPS) if is_drone else (*_ARMS_HARMFUL, _TRAPS):
         for match in pattern.finditer(text):
             clause = re.split(r"[.;!?,]", text[: match.start("order")])[-1]

@@ -28,6 +28,7 @@ CM, DEGREES, SECONDS, COUNT = QuantityKind.LENGTH, QuantityKind.ANGLE, QuantityK
         ("give me a slow 360 with two photos, make a 360 video", [(DEGREES, 360), (COUNT, 2), (COUNT, 360)]),
         ("make a 90 to the left, two turns", [(DEGREES, 90), (DEGREES, 720)]),
         ("shelf 4 in aisle 3, 6 in forward", [(COUNT, 4), (COUNT, 3), (CM, 15.24)]),
+        ("hover 5 in above the cup, put 2 in bin 1", [(CM, 12.7), (COUNT, 2), (COUNT, 1)]),
         ('the "bay 12" sign, 6" up and 5" down', [(COUNT, 12), (CM, 15.24), (CM, 12.7)]),
         ("take 4 m8 bolts, at 1 m/s fly 2 m", [(COUNT, 4), (COUNT, 8), (CM, 200)]),
         ("one and half meter", [(CM, 150)]),

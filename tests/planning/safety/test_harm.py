@@ -301,6 +301,9 @@ def test_dangerous_combinations_are_refused(request_):
         "put the bleach in the bin",
         "put the fork near the fire extinguisher",
         "put the milk in the tea",
+        "put the small one inside the big one",
+        "give me the little one, then put the little one on the tray",
+        "hand the little one to the nurse",
         "put the log in the fire",
     ],
 )
