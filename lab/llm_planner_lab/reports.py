@@ -6,6 +6,7 @@ that its figures share, and the aims.
 """
 
 import json
+import statistics
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from llm_planner_lab.bench.overload.benchmark import DEFAULT
 from llm_planner_lab.bench.pipeline import figures as pipeline_figures
 from llm_planner_lab.bench.pipeline import published
 from llm_planner_lab.bench.timebill import aims
+from llm_planner_lab.bench.timely.metrics import interval95
 from llm_planner_lab.simulation.pipeline.schedulers import NAMES
 from llm_planner_lab.tasks.inventory import THINGS_SEEN
 from llm_planner_lab.training.capacity import figures as capacity_figures
@@ -57,8 +59,9 @@ def _timely_facts(document: Document) -> dict[str, Any]:
 def _live_facts(document: Any) -> dict[str, Any]:
     """Returns what the template shows besides the runs.
 
-    For each run the default policy's metrics, and name and metrics of the best other one; the default policy; and the
-    policies that ``batch_limit: auto`` gives the latency-guided limit.
+    For each run the default policy's metrics, and name and metrics of the best other one; the default policy; the
+    policies that ``batch_limit: auto`` gives the latency-guided limit; and ``lead``, of two metrics of one class: by
+    how much the first is ahead, as mean and half-width of its 95 % interval over the traces, on each of which both ran.
     """
     rows = []
     for run in document:
@@ -66,7 +69,13 @@ def _live_facts(document: Any) -> dict[str, Any]:
         best = max(others, key=lambda name: others[name]["all"]["utility_share_of_max"])
         rows.append((run, run["policies"][DEFAULT], best, others[best]))
     limited = [f"`{name}`" for name in document[0]["policies"] if getattr(make_policy(name), "limits_batch", False)]
-    return {"default": DEFAULT, "rows": rows, "limited": limited}
+    return {"default": DEFAULT, "rows": rows, "limited": limited, "lead": _lead}
+
+
+def _lead(ahead: Mapping[str, Any], behind: Mapping[str, Any]) -> tuple[float, float | None]:
+    pairs = zip(ahead["utility_share_of_max_by_trace"], behind["utility_share_of_max_by_trace"], strict=True)
+    differences = [a - b for a, b in pairs]
+    return statistics.fmean(differences), interval95(differences)
 
 
 REPORTS: Mapping[str, Callable[[Document], Mapping[str, Any]]] = {

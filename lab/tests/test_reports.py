@@ -51,6 +51,13 @@ def test_parts_that_were_not_measured_are_left_out():
     assert "What to train on" not in render("capacity", capacity)
 
 
+def test_a_lead_is_that_on_the_same_traces():
+    lead = REPORTS["live_policies"](result_of("live_policies"))["lead"]
+    ahead, behind = ({"utility_share_of_max_by_trace": shares} for shares in ([0.9, -0.2, 0.5], [0.8, -0.3, 0.4]))
+    mean, half_width = lead(ahead, behind)
+    assert (mean, half_width) == (pytest.approx(0.1), pytest.approx(0.0)), "the traces differ by far more"
+
+
 def test_what_is_not_asked_for_is_not_written(tmp_path):
     assert write_report("vllm", result_of("vllm"), None, None) == []
     assert write_report("vllm", result_of("vllm"), tmp_path / "new" / "vllm.json", None) == [tmp_path / "new/vllm.json"]

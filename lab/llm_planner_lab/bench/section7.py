@@ -106,7 +106,7 @@ def draw(documents: Mapping[str, Any], lab: Lab, directory: Path) -> None:
             documents[f"{name}_load"], "load", "load, 1 = Table 3", directory / f"timely_{name}_load.png"
         )
     bench = TimelyBench(workload="wid2", num_seeds=1, first_seed=FIRST_SEED, scheduler=LIMITS)
-    runs = {policy: lab.runs(bench, policy) for policy in POLICIES}
+    runs = {policy: [lab.run(bench, policy)] for policy in POLICIES}
     figures.draw_response_cdf(runs, "wid2, 1x load, prefixes reused, simulated", directory / "timely_wid2_cdf.png")
     for policy in ("fcfs", "tardiness"):
         figures.draw_two_rows(runs[policy][0], policy, directory / f"timely_two_rows_{policy}.png")

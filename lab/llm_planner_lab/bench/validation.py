@@ -97,7 +97,7 @@ def run_validation(bench: TimelyBench, profile: EngineProfile, lab: Lab) -> dict
 
 
 def _compare(bench: TimelyBench, policy: str, profile: EngineProfile, found: Survey, lab: Lab) -> dict[str, Any]:
-    run = lab.live_run(bench, policy, found)
+    run = lab.live_run(bench, policy)
     rows = (replace(row, step_tokens=run.step_tokens.get(row.request_id, ())) for row in found.trace.requests)
     trace = replace(found.trace, requests=tuple(rows))
     scheduler = replace(bench.scheduler, policy=policy)

@@ -125,21 +125,23 @@ class Lab:
         spec = replace(spec, duration_s=bench.duration_s or spec.duration_s)
         return [compose(spec, seed, self.robots) for seed in bench.trace_seeds]
 
-    def runs(self, bench: TimelyBench, policy: str) -> list[RunRecord]:
-        """Returns the runs of one policy, one per seed."""
+    def run(self, bench: TimelyBench, policy: str, index: int = 0) -> RunRecord:
+        """Returns the run of one policy on one trace of an experiment."""
         if bench.engine == "live":
-            return [self.live_run(bench, policy, found).record for found in self.surveys(bench)]
+            return self.live_run(bench, policy, index).record
         scheduler = replace(bench.scheduler, policy=policy)
         profile: EngineProfile = find_profile(bench.profile)
         config = SimulationConfig(profile=profile, scheduler=scheduler, reuses_prefixes=bench.reuses_prefixes)
-        return [simulate(trace, config, self.scripts) for trace in self.traces(bench)]
+        return simulate(self.traces(bench)[index], config, self.scripts)
 
-    def live_run(self, bench: TimelyBench, policy: str, found: Survey) -> LiveRun:
+    def live_run(self, bench: TimelyBench, policy: str, index: int = 0) -> LiveRun:
         """Returns the run of one policy, in real time, on a trace as the live planner plans it."""
+        found = self.surveys(bench)[index]
+        what = f"{bench.workload} {bench.load:g}x, trace {index + 1} of {len(self.surveys(bench))}: {policy}"
 
         def on_progress(now_s: float) -> None:
             share = now_s / found.trace.duration_s if found.trace.duration_s else 1.0
-            self.on_progress(f"{bench.workload}: {policy}", min(1.0, share))
+            self.on_progress(what, min(1.0, share))
 
         stock_policy = policy if policy in STOCK_POLICIES else ""
         own = bench.scheduler if stock_policy else replace(bench.scheduler, policy=policy)
@@ -152,17 +154,24 @@ def _trace_key(bench: TimelyBench) -> tuple[str, float, float | None, range]:
 
 
 def run_timely(bench: TimelyBench, lab: Lab, note: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
-    """Returns the JSON document of an experiment (docs/benchmarks/timely.md describes it)."""
-    policies: dict[str, Any] = {}
-    engine: dict[str, Any] = {}
-    for name in bench.policies or policy_names():
-        started_s, started_cpu_s = time.perf_counter(), time.process_time()
-        runs = lab.runs(bench, name)
-        wall_s, cpu_s = time.perf_counter() - started_s, time.process_time() - started_cpu_s
-        policies[name] = policy_metrics(runs)
-        engine[name] = engine_metrics(runs, wall_s, cpu_s)
-        note(summary_line(bench, name, policies[name], engine[name]))
+    """Returns the JSON document of an experiment (docs/benchmarks/timely.md describes it).
+
+    Policies take turns, trace by trace, and each trace begins with another one of them: a machine that gets slower
+    does so for all of them.
+    """
+    names = bench.policies or policy_names()
     traces = lab.traces(bench)
+    if bench.engine == "live":
+        lab.surveys(bench)  # no part of any policy's time
+    timed = {name: _TimedRuns() for name in names}
+    for index in range(len(traces)):
+        first = index % len(names)
+        for name in (*names[first:], *names[:first]):
+            timed[name].add(partial(lab.run, bench, name, index))
+    policies = {name: policy_metrics(done.runs) for name, done in timed.items()}
+    engine = {name: engine_metrics(done.runs, done.wall_s, done.cpu_s) for name, done in timed.items()}
+    for name in names:
+        note(summary_line(bench, name, policies[name], engine[name]))
     return {
         "workload": bench.workload,
         "load": bench.load,
@@ -180,6 +189,21 @@ def run_timely(bench: TimelyBench, lab: Lab, note: Callable[[str], None] = lambd
         "policies": policies,
         "engine_metrics": engine,
     }
+
+
+@dataclass(slots=True)
+class _TimedRuns:
+    """Runs of one policy, and what they took in real time."""
+
+    runs: list[RunRecord] = field(default_factory=list)
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+
+    def add(self, run: Callable[[], RunRecord]) -> None:
+        started_s, started_cpu_s = time.perf_counter(), time.process_time()
+        self.runs.append(run())
+        self.wall_s += time.perf_counter() - started_s
+        self.cpu_s += time.process_time() - started_cpu_s
 
 
 def _live_fields(bench: TimelyBench, lab: Lab) -> dict[str, Any]:

@@ -46,6 +46,7 @@ def _class_metrics(by_seed: Sequence[Sequence[RequestRecord]]) -> dict[str, Any]
         "utility_mean_ci95": interval95([_mean(r.utility for r in seed) for seed in by_seed]),
         "utility_share_of_max": share_of_max(records),
         "utility_share_of_max_ci95": interval95(shares),
+        "utility_share_of_max_by_trace": shares,
         "utility_share_of_bound": share_of_bound(records),
         "response_time_s": distribution([r.response_time_s for r in records if r.response_time_s is not None]),
         "waiting_time_s": distribution([r.waiting_time_s for r in records if r.waiting_time_s is not None]),

@@ -36,6 +36,21 @@ def test_the_document_has_its_documented_shape(trace_path):
     assert json.loads(json.dumps(document)) == document
 
 
+def test_policies_take_turns_and_each_trace_begins_with_another(monkeypatch):
+    ran = []
+    run = Lab.run
+
+    def note_and_run(lab, bench, policy, index):
+        ran.append((index, policy))
+        return run(lab, bench, policy, index)
+
+    monkeypatch.setattr(Lab, "run", note_and_run)
+    bench = TimelyBench(policies=("fcfs", "pud", "tardiness"), num_seeds=2, duration_s=5.0)
+    document = run_timely(bench, Lab())
+    assert ran == [(0, "fcfs"), (0, "pud"), (0, "tardiness"), (1, "pud"), (1, "tardiness"), (1, "fcfs")]
+    assert list(document["policies"]) == list(bench.policies)
+
+
 def test_delivering_first_segments_first_is_worth_more_than_whole_plans(trace_path):
     policies = run_timely(TimelyBench(workload=str(trace_path)), Lab())["policies"]
     assert policies["tardiness"]["urgent"]["utility_mean"] == 2.0
