@@ -60,16 +60,21 @@ def _live_facts(document: Any) -> dict[str, Any]:
     """Returns what the template shows besides the runs.
 
     For each run the default policy's metrics, and name and metrics of the best other one; the default policy; the
-    policies that ``batch_limit: auto`` gives the latency-guided limit; and ``lead``, of two metrics of one class: by
-    how much the first is ahead, as mean and half-width of its 95 % interval over the traces, on each of which both ran.
+    policies that ``batch_limit: auto`` gives the latency-guided limit; ``mean`` of metrics of a class over the traces;
+    and ``lead``, of two metrics of one class: by how much the first is ahead, as mean and half-width of its 95 %
+    interval over the traces, on each of which both ran.
     """
     rows = []
     for run in document:
         others = {name: metrics for name, metrics in run["policies"].items() if name != DEFAULT}
-        best = max(others, key=lambda name: others[name]["all"]["utility_share_of_max"])
+        best = max(others, key=lambda name: _mean_share(others[name]["all"]))
         rows.append((run, run["policies"][DEFAULT], best, others[best]))
     limited = [f"`{name}`" for name in document[0]["policies"] if getattr(make_policy(name), "limits_batch", False)]
-    return {"default": DEFAULT, "rows": rows, "limited": limited, "lead": _lead}
+    return {"default": DEFAULT, "rows": rows, "limited": limited, "lead": _lead, "mean": _mean_share}
+
+
+def _mean_share(metrics: Mapping[str, Any]) -> float:
+    return statistics.fmean(metrics["utility_share_of_max_by_trace"])
 
 
 def _lead(ahead: Mapping[str, Any], behind: Mapping[str, Any]) -> tuple[float, float | None]:
