@@ -64,18 +64,19 @@ def prompt_encoder(directory: Path, tokenizer: Tokenizer, start_text: str) -> Pr
 
 
 def _prompt_format(directory: Path, start_text: str) -> tuple[PromptStyle, PromptMarkup]:
-    """Returns how to ask the model: as its ``planner.json`` says, else in full, in its chat template if it has one."""
+    """Returns how to ask the model: in its short prompt if ``planner.json`` says so, else in full.
+
+    In full, it is asked in its chat template if it has one.
+    """
     from llm_planner.engine.chat import load_chat_format
     from llm_planner.engine.model_config import read_json
 
-    own = directory / "planner.json"
-    if own.is_file():
-        style = read_json(own).get("prompt_style")
-        known = {style.value: style for style in PromptStyle}
-        if not isinstance(style, str) or style not in known:
-            message = f"{own}: prompt_style must be one of {', '.join(known)}"
-            raise PlannerError(ErrorCode.CHECKPOINT_INVALID, message)
-        return known[style], PromptMarkup()
+    own, known = directory / "planner.json", [style.value for style in PromptStyle]
+    style = (read_json(own) if own.is_file() else {}).get("prompt_style", PromptStyle.INSTRUCT.value)
+    if style not in known:
+        raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{own}: prompt_style must be one of {', '.join(known)}")
+    if style == PromptStyle.COMPACT.value:
+        return PromptStyle.COMPACT, PromptMarkup()
     chat = load_chat_format(directory)
     if chat is None:
         return PromptStyle.INSTRUCT, PromptMarkup(before_static=start_text)

@@ -10,7 +10,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Tokenizer
 from llm_planner.engine.chat import load_chat_format
 from llm_planner.engine.tokenizer import load_tokenizer
-from llm_planner.planning.prompt import Prompt
+from llm_planner.planning.prompt import Prompt, PromptStyle
 from tests.engine.builders import byte_level_tokenizer, bytes_of, sentencepiece_tokenizer
 
 CHATML = (
@@ -199,6 +199,16 @@ def test_user_text_cannot_end_its_turn(tmp_path):
     token_ids, tokenizer = [*prompt.static_ids, *prompt.dynamic_ids], encoder.tokenizer
     assert token_ids.count(tokenizer._fast.token_to_id("<|im_end|>")) == 2
     assert text.encode() in bytes_of(tokenizer, token_ids)
+
+
+@pytest.mark.parametrize("card", ['{"min_confidence": 0.5}', '{"prompt_style": "instruct"}'])
+def test_a_card_takes_no_template_away(tmp_path, card):
+    save_chat(tmp_path, CHATML)
+    asked = build_prompt_encoder(tmp_path).wrap(Prompt(static="You fly.", dynamic="up", style=PromptStyle.INSTRUCT))
+    (tmp_path / "planner.json").write_text(card)
+    encoder = build_prompt_encoder(tmp_path)
+    assert encoder.style is PromptStyle.INSTRUCT
+    assert encoder.wrap(Prompt(static="You fly.", dynamic="up", style=encoder.style)) == asked
 
 
 def test_a_template_without_system_role_gets_one_turn(tmp_path):
