@@ -39,9 +39,10 @@ def up(
     base_url: BaseUrlOption = None,
     scenario: Annotated[Path | None, typer.Option(help="YAML file with instructions to begin with.")] = None,
     time_scale: Annotated[float, typer.Option(min=0.01, help="How much faster than real time robots run.")] = 1.0,
-    tello: Annotated[list[str] | None, typer.Option(help="Address of a real Tello for drone_1; again for drone_2.")] = (
-        None
-    ),
+    tello: Annotated[
+        list[str] | None,
+        typer.Option(help="Address of a real Tello for drone_1, which waits on the floor; again for drone_2."),
+    ] = None,
     sim: SimOption = Simulator.KINEMATIC,
     world: Annotated[str, typer.Option(help="With --sim mujoco: a bundled world (house, table), or a YAML file.")] = "",
     emulate: Annotated[int, typer.Option(min=0, max=100, help="How many drones are emulated Tellos, over UDP.")] = 0,
@@ -81,7 +82,8 @@ def up(
 
     given = {"engine.model": model, "scheduler.policy": policy, "backend": backend, "openai.base_url": base_url}
     overrides = {name: value for name, value in given.items() if value}
-    require_usable(load_config(config, overrides))  # a mistake is named here rather than in a log
+    configured = load_config(config, overrides)
+    require_usable(configured)  # a mistake is named here rather than in a log
     planner: dict[str, ParameterValue] = {**overrides, **({"metrics_port": metrics_port} if metrics_port else {})}
     if config is not None and (plain := plain_parameters(config)):
         config, planner = None, plain | planner
@@ -99,6 +101,7 @@ def up(
         config=config,
         planner=planner,
         tellos=tuple(tello or addresses(FIRST_ADDRESS, emulate)),
+        robot_models=configured.robot_models,
         world=physical_world(sim, world),
         has_scene=scene,
         dashboard_port=dashboard_port if dashboard else None,
@@ -129,10 +132,14 @@ def _require_addresses(tellos: Sequence[str]) -> None:
 
 def _next_step(composition: "Composition") -> str:
     """Returns what a person could type next."""
+    from llm_planner.ros.composition import is_emulated
+
     if not composition.robots:
         return "start a robot:  llm-planner robot drone_1"
     if not composition.drones:
         instruction = "go home"
+    elif composition.tellos and not is_emulated(composition.tellos[0]):
+        instruction = "take off"
     elif composition.world is None:
         instruction = "fly 1 m forward, then turn right"
     else:  # where drones that stand side by side are seen, and one keeps away from the other

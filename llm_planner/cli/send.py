@@ -7,6 +7,7 @@ import sys
 import uuid
 from collections.abc import Callable
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,6 +43,10 @@ def send(
     robot: Annotated[str, typer.Argument(help="Name of the robot node, e.g. drone_1.", autocompletion=complete_robot)],
     instruction: Annotated[str, typer.Argument(help="What the robot shall do.")],
     scene: Annotated[str, typer.Option("--scene", "-s", help="What it sees; it describes that itself without.")] = "",
+    world: Annotated[
+        Path | None,
+        typer.Option(help="YAML or JSON file with the things around it, seen from its home (docs/interfaces.md)."),
+    ] = None,
     urgent: Annotated[bool, typer.Option("--urgent", help="Takes the place of what the robot does.")] = False,
     chat: Annotated[bool, typer.Option("--chat", help="It answers in words; the planner needs a chat model.")] = False,
     time_budget: Annotated[
@@ -95,6 +100,7 @@ def send(
     order = Instruct.Request(
         instruction=instruction,
         scene=scene,
+        world="" if world is None else _world(world),
         urgency=(Urgency.CHAT if chat else Urgency.URGENT if urgent else Urgency.NORMAL).value,
         time_budget_s=time_budget,
         overrun=OverrunStrategy[overrun.name].value,
@@ -125,6 +131,23 @@ def send(
         raise PlannerError(ErrorCode.ROBOT_SILENT, message)
     code = _show(outcome, as_json=as_json)
     raise typer.Exit(0 if code is ErrorCode.NONE else INTERRUPTED if code is ErrorCode.STOPPED else 1)
+
+
+def _world(path: Path) -> str:
+    """Returns what a file says is around the robot, as JSON.
+
+    Raises:
+        PlannerError: INVALID_FILE if it cannot be read, INVALID_WORLD if no robot would take it.
+    """
+    from llm_planner.documents import DocumentError, json_of, read_yaml
+    from llm_planner.ros.snapshot import Snapshot
+
+    try:
+        text = json_of(read_yaml(path))
+    except DocumentError as error:
+        raise PlannerError(ErrorCode.INVALID_FILE, f"{path} {error}") from error
+    Snapshot.from_order(text)
+    return text
 
 
 def _show(outcome: "msgs.PlanOutcome", *, as_json: bool) -> ErrorCode:

@@ -80,7 +80,10 @@ class Composition:
         seed: Of the noise of all durations; each robot adds its number.
         scenario: A YAML file with instructions, or None.
         config: A parameter file of the planner, or None.
-        tellos: Addresses of Tellos, emulated or real, that the first drones fly; the other ones are kinematic.
+        tellos: Addresses of Tellos, emulated or real, that the first drones fly; the other ones are kinematic. A real
+            one stays on the floor until somebody tells it to take off.
+        robot_models: Directories with robot models of the planner's configuration: a robot keeps to the limits that its
+            planner knows.
         has_scene: Whether robots that take worlds, and live in none, begin among a few things.
         record: The MCAP file that everything is recorded to; None for no recording.
         world: The physical world that all robots without a Tello's address live in; None for kinematic robots.
@@ -102,6 +105,7 @@ class Composition:
     scenario: Path | None = None
     config: Path | None = None
     tellos: tuple[str, ...] = ()
+    robot_models: tuple[str, ...] = ()
     world: World | None = None
     planner: Mapping[str, ParameterValue] = field(default_factory=dict)
     planner_name: str = DEFAULT_PLANNER
@@ -160,6 +164,7 @@ class Composition:
                 "robot_model": robot.model,
                 "time_scale": float(self.time_scale),
                 "seed": self.seed + number,
+                **self._own_models(),
                 **(driver := self._driver(number)),
                 **({"planner": self.planner_name} if self.planner_name != DEFAULT_PLANNER else {}),
                 **({"default_scene": True} if self.has_scene and _takes_worlds(driver) else {}),
@@ -181,7 +186,7 @@ class Composition:
     def restart_commands(self) -> dict[str, list[str]]:
         """Returns the commands of the processes that may be started again without asking a person.
 
-        Not of real robots: it is unknown where they are, and they would take off. Not with a scenario, which would
+        Not of real robots: it is unknown where they are. Not with a scenario, which would
         begin again. Not of observers: a recorder must not overwrite its file.
         """
         again = replace(self, scenario=None, dashboard_port=None, record=None)
@@ -192,12 +197,17 @@ class Composition:
         """Returns the parameters of a robot that is not kinematic; robots are numbered drones first."""
         if number >= len(self.tellos):
             return {"driver": "mujoco", "address": self.world.address} if self.world else {}
+        address = self.tellos[number]
         return {
             "driver": "tello",
-            "address": self.tellos[number],
-            "take_off": True,
-            "allow_world": is_emulated(self.tellos[number]),
+            "address": address,
+            "take_off": is_emulated(address),
+            "allow_world": is_emulated(address),
         }
+
+    def _own_models(self) -> dict[str, ParameterValue]:
+        found = [str(Path(directory).expanduser().absolute()) for directory in self.robot_models]
+        return {"robot_models": found} if found else {}  # ROS has no empty list of strings
 
     def _homes(self) -> dict[int, str]:
         """Returns the parameter ``home`` of the robots in a world with places, by number; drones are numbered first."""
@@ -216,7 +226,8 @@ class Composition:
     def _world_node(self, world: World) -> NodeSpec:
         bodies = [f"{robot.name}:{robot.model}" for robot in self.robots[len(self.tellos) :]]
         parameters: dict[str, ParameterValue] = {
-            **({"robots": bodies} if bodies else {}),  # ROS has no empty list of strings
+            **({"robots": bodies} if bodies else {}),
+            **self._own_models(),
             "world": world.name,
             "port": world.port,
             "time_scale": float(self.time_scale),

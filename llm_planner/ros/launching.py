@@ -124,8 +124,8 @@ def fleet(values: Mapping[str, str]) -> Composition:
     """Returns the robots, and the world that they live in, of the arguments of ``fleet_sim.launch.py``.
 
     Raises:
-        PlannerError: INVALID_CONFIG for an argument that cannot be, and as of ``Composition``; what a world or scenario
-            file says; NOT_INSTALLED without MuJoCo; ADDRESS_IN_USE for the world's port.
+        PlannerError: INVALID_CONFIG for an argument that cannot be, and as of ``Composition`` and ``load_config``; what
+            a world or scenario file says; NOT_INSTALLED without MuJoCo; ADDRESS_IN_USE for the world's port.
     """
     drones, arms = number(values, "drones", 0, MAX_ROBOTS), number(values, "arms", 0, MAX_ROBOTS)
     is_physical = one_of(values, "sim", ["kinematic", "mujoco"]) == "mujoco"
@@ -137,6 +137,8 @@ def fleet(values: Mapping[str, str]) -> Composition:
             ipaddress.IPv4Address(address)
     if len(tellos) > drones:
         raise _invalid(f"tellos has {len(tellos)} addresses for drones:={drones}; give drones:={len(tellos)}")
+    node = full_name(values)
+    config = load_config(Path(values["config"]) if values["config"] else None, node=node)
     return Composition(
         drones=drones,
         arms=arms,
@@ -144,9 +146,10 @@ def fleet(values: Mapping[str, str]) -> Composition:
         seed=number(values, "seed", 0, 2**31 - 1 - 2 * MAX_ROBOTS),
         scenario=scenario(values),
         tellos=tellos,
+        robot_models=config.robot_models,
         world=_world(values) if is_physical else None,
         has_scene=flag(values, "scene"),
-        planner_name=full_name(values),
+        planner_name=node,
     )
 
 

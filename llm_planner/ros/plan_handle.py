@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a robot holds of its goal: segments as they come, reports, cancel, result."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
 
@@ -85,6 +85,7 @@ class PlanHandle:
         *,
         duration_s: float = 0.0,
         value: Value | None = None,
+        said: Sequence[str] = (),
         reason: str = "",
         situation: Situation | None = None,
         is_permanent: bool = False,
@@ -97,6 +98,7 @@ class PlanHandle:
             status: How it stands.
             duration_s: Measured execution time, with SUCCEEDED and FAILED.
             value: What its last call returned, if anything.
+            said: What the robot said meanwhile; where its plan returned, the answer in words.
             reason: Why it failed.
             situation: With FAILED, where the robot stands and what it sees, if it waits for another way: the next
                 segment is the marker of a replan then. Without, no segment comes any more.
@@ -113,6 +115,7 @@ class PlanHandle:
             status=status,
             duration_s=duration_s,
             value=value,
+            said=tuple(said),
             reason=reason,
             situation=situation,
             is_permanent=is_permanent,

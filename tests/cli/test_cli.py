@@ -6,7 +6,6 @@ import json
 import os
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
@@ -195,27 +194,48 @@ def test_send_refuses_what_is_no_time_budget(budget_s):
     assert result.exception.code is ErrorCode.INVALID_TIME_BUDGET
 
 
+@pytest.mark.ros
+@pytest.mark.parametrize(
+    ("text", "code", "part"),
+    [
+        (None, ErrorCode.INVALID_FILE, "world.yaml"),
+        ("objects: [", ErrorCode.INVALID_FILE, "cannot be read as YAML"),
+        ("{}", ErrorCode.INVALID_WORLD, "objects: Field required"),
+        ("objects: [{name: cup, position_m: [1, 2, .inf]}]", ErrorCode.INVALID_WORLD, "objects.0.position_m"),
+    ],
+)
+def test_send_refuses_a_world_that_no_robot_takes_before_it_looks_for_one(tmp_path, text, code, part):
+    path = tmp_path / "world.yaml"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    error = runner.invoke(app, ["send", "drone_1", "fly to the cup", "--world", str(path)]).exception
+    assert isinstance(error, PlannerError)
+    assert (error.code, part in error.message) == (code, True)
+
+
 def test_send_names_the_overrun_strategies():
     result = runner.invoke(app, ["send", "drone_1", "go up", "--overrun", "never"])
     assert result.exit_code == 2
     assert "skip-next" in result.output
 
 
+@pytest.mark.ros
 @pytest.mark.parametrize(
-    ("robots", "world", "said"),
+    ("given", "said"),
     [
-        (["drone_1", "arm_1"], None, 'llm-planner send drone_1 "fly 1 m forward'),
-        (["drone_1", "drone_2"], "house", 'llm-planner send drone_1 "fly up'),  # forward is drone_2
-        (["arm_1"], "house", 'llm-planner send arm_1 "go home"'),
-        ([], None, "llm-planner robot drone_1"),
+        ({"drones": 1, "arms": 1}, 'llm-planner send drone_1 "fly 1 m forward'),
+        ({"drones": 2, "arms": 0, "world": "house"}, 'llm-planner send drone_1 "fly up'),  # forward is drone_2
+        ({"drones": 2, "arms": 0, "tellos": ("127.0.0.11",)}, 'llm-planner send drone_1 "fly 1 m forward'),
+        ({"drones": 2, "arms": 0, "tellos": ("192.168.10.1",)}, 'llm-planner send drone_1 "take off"'),  # on the floor
+        ({"drones": 0, "arms": 1, "world": "house"}, 'llm-planner send arm_1 "go home"'),
+        ({"drones": 0, "arms": 0}, "llm-planner robot drone_1"),
     ],
 )
-def test_up_says_what_could_be_typed_next(robots, world, said):
-    num_drones = sum(name.startswith("drone") for name in robots)
-    composition = SimpleNamespace(
-        robots=[SimpleNamespace(name=name) for name in robots], drones=num_drones, world=world
-    )
-    assert said in fleet._next_step(composition)
+def test_up_says_what_could_be_typed_next(given, said):
+    from llm_planner.ros.composition import Composition, World
+
+    world = World(given["world"]) if "world" in given else None
+    assert said in fleet._next_step(Composition(**given | {"world": world}))
 
 
 @pytest.mark.ros

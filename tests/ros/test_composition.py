@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 import rclpy
@@ -32,6 +33,18 @@ def test_only_an_emulated_drone_takes_worlds():
     commands = Composition(drones=3, tellos=("127.0.0.11", "192.168.10.1", "tello.local")).commands()
     allowed = {name for name, words in commands.items() if "allow_world:=true" in words}
     assert allowed == {"drone_1"}
+
+
+def test_a_real_drone_waits_on_the_floor():
+    commands = Composition(drones=3, tellos=("127.0.0.11", "192.168.10.1")).commands()
+    assert [f"take_off:={flies}" in commands[f"drone_{n}"] for n, flies in ((1, "true"), (2, "false"))] == [True, True]
+
+
+def test_robots_keep_to_the_limits_that_their_planner_knows():
+    fleet = Composition(drones=2, arms=1, tellos=("127.0.0.11",), world=World("house"), robot_models=("mine", "/ours"))
+    models = f'robot_models:=["{Path("mine").absolute()}", "/ours"]'
+    assert all(models in words for name, words in fleet.commands().items() if name != "planner")
+    assert not any("robot_models" in word for words in Composition().commands().values() for word in words)
 
 
 def test_an_arm_never_flies():
