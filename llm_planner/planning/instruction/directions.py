@@ -371,8 +371,7 @@ class DirectionCheck(PlanCheck):
 
     def _comes_nearer(self, call: SkillCall) -> bool:
         """Follows a call; returns whether it may bring the robot nearer to a threat than it was at first."""
-        skill = self.model.skill(call.name)
-        effect = skill.effect if skill else None
+        effect = self.model.skills[call.name].effect
         self._is_turned |= isinstance(effect, Turn | Orient | Scan | Approach | GoTo)
         if isinstance(effect, Turn):
             self.heading_rad += effect.direction * math.radians(_amount(call))
@@ -414,16 +413,16 @@ class DirectionCheck(PlanCheck):
 
     def _is_other_height(self, call: SkillCall) -> bool:
         """Whether it lands where an emergency orders a climb, or takes off where it orders a landing."""
-        skill = self.model.skill(call.name) if self.is_urgent and not self.is_replan and not self._is_reversed else None
-        effect = skill.effect if skill else None
+        if not self.is_urgent or self.is_replan or self._is_reversed:
+            return False
+        effect = self.model.skills[call.name].effect
         if isinstance(effect, Land):
             return self._is_climb and Side.DOWN not in self._named
         return isinstance(effect, TakeOff) and self._is_landing and Side.UP not in self._named
 
     def _side(self, call: SkillCall) -> tuple[bool, Side | None]:
         """Returns whether a call moves the robot from where it is, and which way it goes or turns."""
-        skill = self.model.skill(call.name)
-        effect = skill.effect if skill else None
+        effect = self.model.skills[call.name].effect
         if isinstance(effect, Turn):
             if call.arguments and call.arguments[0] in _HALF_OR_FULL:
                 return False, None  # either way round leads to the same

@@ -370,13 +370,13 @@ class ExclusionCheck(PlanCheck):
 
     def _excluded(self, call: SkillCall) -> str:
         """Returns what of a call the instruction rules out; empty if nothing."""
+        effect = self.model.skills[call.name].effect
         names = acted_on(self.model, call) if not self.is_urgent else []
         if things := [name for name in names if self._rules_out(call, name)]:
             return f"the {things[0].replace('_', ' ')}"
-        skill = self.model.skill(call.name)
-        if skill and isinstance(skill.effect, (Grasp, Push)) and self._needs_a_look and names:
+        if isinstance(effect, (Grasp, Push)) and self._needs_a_look and names:
             return "one thing, and only a look can tell which"
-        done = (skill.effect, type(skill.effect), getattr(skill.effect, "axis", None)) if skill else ()
+        done = effect, type(effect), getattr(effect, "axis", None)
         acts = (
             act
             for act, what, other, effects in _ACTS
@@ -386,15 +386,14 @@ class ExclusionCheck(PlanCheck):
 
     def _rules_out(self, call: SkillCall, name: str) -> bool:
         """Returns whether the instruction speaks of what a call acts on only to rule it out."""
-        skill = self.model.skill(call.name)
-        is_target = skill is not None and isinstance(skill.effect, Push) and name != call.arguments[0]
+        effect = self.model.skills[call.name].effect
+        is_target = isinstance(effect, Push) and name != call.arguments[0]
+        is_moved = isinstance(effect, (Grasp, Push)) and not is_target
         starts = self._starts
-        is_moved = skill is not None and isinstance(skill.effect, (Grasp, Push)) and not is_target
-        if skill is not None and not is_target:
-            starts = starts.union(
-                *(self._forbidden_by(what) for what, effects in _PROHIBITIONS if type(skill.effect) in effects)
-            )
-        if skill is not None and isinstance(skill.effect, Place) and name != call.arguments[0]:
+        if not is_target:
+            prohibitions = (what for what, effects in _PROHIBITIONS if type(effect) in effects)
+            starts = starts.union(*map(self._forbidden_by, prohibitions))
+        if isinstance(effect, Place) and name != call.arguments[0]:
             starts |= self._forbidden_to_put(" ".join(name_words(str(call.arguments[0]))))
         words = name_words(name)
         named: list[Sequence[str]] = [words]

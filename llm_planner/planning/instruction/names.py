@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from llm_planner.core.skill import ArgumentType, SkillCall
+from llm_planner.core.skill import SkillCall
 from llm_planner.planning.instruction.quantities import with_plain_amounts
 from llm_planner.planning.instruction.shown_scene import is_of_a_kind
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
@@ -73,10 +73,8 @@ class NameCheck(PlanCheck):
     def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement."""
         for call in calls:
-            skill = self.model.skill(call.name)
-            arguments = zip(skill.arguments if skill else (), call.arguments, strict=False)
-            names = [str(value) for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
-            effect = skill.effect if skill else None
+            skill = self.model.skills[call.name]
+            effect, names = skill.effect, skill.names_in(call)
             if isinstance(effect, Perceive):
                 self._looked_for.update(name for name in names if self._may_be_missing(name))
             problem = (
@@ -180,11 +178,8 @@ def _numbers(text: str) -> frozenset[str]:
 
 def acted_on(model: RobotModel, call: SkillCall) -> list[str]:
     """Returns the names of a call that does something, instead of asking for something."""
-    skill = model.skill(call.name)
-    if skill is None or skill.returns is not ReturnType.NONE:
-        return []
-    arguments = zip(skill.arguments, call.arguments, strict=False)
-    return [str(value) for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
+    skill = model.skills[call.name]
+    return skill.names_in(call) if skill.returns is ReturnType.NONE else []
 
 
 def _contains(text: Sequence[str], words: Sequence[str]) -> bool:

@@ -87,8 +87,8 @@ class OmissionCheck(PlanCheck):
         """Notes another statement; what it leaves out may come later."""
         self._texts.append(text)
         for call in calls:
-            skill = self.model.skill(call.name)
-            if skill is not None and isinstance(skill.effect, (Approach, GoTo, MoveTool, Orient, Place, Push)):
+            effect = self.model.skills[call.name].effect
+            if isinstance(effect, (Approach, GoTo, MoveTool, Orient, Place, Push)):
                 self._visits[call.name, *acted_on(self.model, call)] += 1
         return Verdict.EXPLAINED
 

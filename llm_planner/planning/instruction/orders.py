@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from llm_planner.core.skill import ArgumentType, SkillCall
+from llm_planner.core.skill import SkillCall
 from llm_planner.planning.instruction.mood import said_in
 from llm_planner.planning.instruction.names import acted_on, bare_words, name_words
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
@@ -153,12 +153,8 @@ class OrderCheck(PlanCheck):
 
     def _unnamed(self, calls: Iterable[SkillCall]) -> str:
         """Returns why a call speaks of nothing that can be seen; empty if it does not."""
-        for call in calls:
-            skill = self.model.skill(call.name)
-            for argument, value in zip(skill.arguments if skill else (), call.arguments, strict=False):
-                if argument.type is ArgumentType.IDENTIFIER and value in _NOBODY:
-                    return f"{value!r} is the name of no thing"
-        return ""
+        names = (name for call in calls for name in self.model.skills[call.name].names_in(call))
+        return next((f"{name!r} is the name of no thing" for name in names if name in _NOBODY), "")
 
     def _misplaced(self, calls: Iterable[SkillCall]) -> str:
         """Returns why the robot is not sent to a thing: it is quoted only, or too near; empty if it may be."""

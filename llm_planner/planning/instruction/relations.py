@@ -179,8 +179,7 @@ class RelationCheck(PlanCheck):
         """Returns why a call contradicts the instruction; empty if it does not."""
         if twin := next(filter(None, map(self._named_instead, names)), ""):
             return twin
-        skill = self.model.skill(call.name)
-        match skill.effect if skill else None, names:
+        match self.model.skills[call.name].effect, names:
             case ((Approach() | GoTo() | MoveTool()), [where]):
                 return self._goes_elsewhere(where)
             case Grasp(), [what]:

@@ -84,22 +84,20 @@ class UnaskedCheck(PlanCheck):
     def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement."""
         for call in calls:
-            skill = self.model.skill(call.name)
-            if self._throws_away(call):
+            effect = self.model.skills[call.name].effect
+            if isinstance(effect, Place | Push) and self._throws_away(call):
                 self.problem = "the instruction says nothing of the bin"
                 return Verdict.CONTRADICTED
-            act, words = ("", "") if skill is None else _act(skill.effect)
+            act, words = _act(effect)
             if act and self._is_judged and not re.search(rf"\b(?:{words})", self._said):
                 self.problem = f"the instruction says nothing of {act}"
                 return Verdict.CONTRADICTED
         return Verdict.EXPLAINED
 
     def _throws_away(self, call: SkillCall) -> bool:
-        """Returns whether a call puts something into the model's own bin, and nobody speaks of that."""
-        skill = self.model.skill(call.name)
-        brings = skill is not None and isinstance(skill.effect, Place | Push)
+        """Returns whether a call that puts something somewhere has the robot's own bin, and nobody speaks of that."""
         is_own = "bin" in self.model.places and call.arguments[1:2] == ("bin",)
-        return brings and is_own and not _AWAY.search(_THROWN_TO.sub(" ", self._said))
+        return is_own and not _AWAY.search(_THROWN_TO.sub(" ", self._said))
 
 
 def _act(effect: object) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
-from llm_planner.core.skill import ArgumentType, Late, SkillCall
+from llm_planner.core.skill import Late, SkillCall
 from llm_planner.language.syntax import (
     Assign,
     Call,
@@ -194,10 +194,8 @@ class SafetyGate:
         """
         if (mentioned := self._mentioned) is None:
             return
-        arguments = zip(self._types.skill(call.name).arguments, call.arguments, strict=True)
-        names = [value for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
-        for name in (str(name) for name in names if not isinstance(name, Late)):
-            if not mentioned.knows(name):
+        for name in self._model.skills[call.name].names_in(call):
+            if not (isinstance(name, Late) or mentioned.knows(name)):
                 problem = f"the plan names {name[:40]!r}, which neither the scene nor the task mentions; name it there"
                 raise PlannerError(ErrorCode.UNKNOWN_OBJECT, problem)
 
@@ -207,10 +205,8 @@ class SafetyGate:
         Raises:
             PlannerError: HARMFUL_REQUEST.
         """
-        skill = self._types.skill(call.name)
-        arguments = zip(skill.arguments, call.arguments, strict=True)
-        names = [str(value) for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
-        if harm := harm_of_call(skill.effect, names):
+        skill = self._model.skills[call.name]
+        if harm := harm_of_call(skill.effect, skill.names_in(call)):
             raise PlannerError(ErrorCode.HARMFUL_REQUEST, f"no plan may {harm}; ask for something else")
 
     def _size(self, statement: Statement | Opening, depth: int) -> int:
