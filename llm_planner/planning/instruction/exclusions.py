@@ -187,7 +187,7 @@ _WHERE_OR_WHY = (
     rf"(?: (?:{_WHY}|it|its|{_ARTICLE}|on|onto|in|into|inside|near|next|over|by|beside|under|with(?! an?\b)|will|would"
     rf"|could|i|are)\b(?:(?! (?:and|but|then|just|only|yet|first|{_TIME})\b)[^,;]){{0,120}})?"
 )
-"""The same of an act that is done to nothing, and where it is forbidden: the rest of the clause."""
+"""What may follow one that is done to nothing: where it is forbidden, or why, to the end of the clause."""
 _ORDER_BEGINS = (
     r"(?:(?:^|[,;] )(?:(?:ok|okay|hey|all right|yes|robot|drone|tello|arm)(?: \d+)? )*"
     r"|\b(?:and|but|then|just|only|please|so|now|instead|to|first|later|rather|let(?: us)?|can|should|do|you must"
@@ -240,22 +240,13 @@ _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
         "stop|halt|hover|wait|hold|stay|freeze|stand",
         (Stop,),
     ),
+    ("turning", "(?:turn(?:ing)?|rotate|rotating|spin(?:ning)?)(?: a?round)?", _TURNS, (Turn,)),
+    ("moving", "mov(?:e|ing)", _MOTIONS, (Translate, Approach, GoTo)),
     (
-        "turning",
-        "(?:turn(?:ing)?|rotate|rotating|spin(?:ning)?)(?: a?round)?",
-        _TURNS,
-        (Turn,),
-    ),
-    *(
-        ("moving", what, orders, effects)
-        for what, orders, effects in (
-            ("mov(?:e|ing)", _MOTIONS, (Translate, Approach, GoTo)),
-            (
-                "move(?: (?:the|your) (?:arm|gripper|hand))?",
-                f"{_MOTIONS}|{_HANDLING}",
-                (MoveTool, Home, Grasp, Place, Push),
-            ),
-        )
+        "moving",
+        "move(?: (?:the|your) (?:arm|gripper|hand))?",
+        f"{_MOTIONS}|{_HANDLING}",
+        (MoveTool, Home, Grasp, Place, Push),
     ),
     (
         "taking a picture",
@@ -263,12 +254,7 @@ _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
         r".*\b(?:picture|photo(?:graph)?|pic|snap|shoot|shot|film|capture|image|(?:have|take|get) one(?! step))",
         (TakePicture,),
     ),
-    (
-        "opening",
-        f"(?:{_LETTING_GO}){_WHERE_OR_WHY}",
-        f"open|release|drop|put|place|lay|set|pass|{_HANDING}",
-        (_OPEN,),
-    ),
+    ("opening", f"(?:{_LETTING_GO}){_WHERE_OR_WHY}", f"open|release|drop|put|place|lay|set|pass|{_HANDING}", (_OPEN,)),
     (
         "closing",
         rf"(?:close|closing|shut(?:ting)?|grip(?:ping)?|squeez(?:e|ing)){_ITS_THING}?{_WHERE_OR_WHY}",
