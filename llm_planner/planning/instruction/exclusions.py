@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
+from llm_planner.planning.instruction.mentions import MARK
 from llm_planner.planning.instruction.names import acted_on, bare_words, name_words
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
 from llm_planner.planning.untrusted import scene_names
@@ -289,7 +290,6 @@ _NOT_FORBIDDEN = re.compile(
     r"\b(?:say|tell|announce|broadcast|shout|warn|sorry|actually|i mean|scratch|correction|otherwise|else|after"
     r"|you (?:may|can)|do (?:it|so|one))\b"
 )
-_MARK = re.compile(r"[,;:.!?()\u2013\u2014]|\s-+\s")
 _TOLD_BY_A_LOOK = re.compile(rf"\b(?:{_EXCEPT}|bar|save) the one (?:that|which|who|with)((?: \w+){{1,5}})")
 """What is ruled out by what it is like, and not by a name: "the one that leaks"."""
 _REGRETS = "no|nope|nein|sorry|rather|oop|i mean|i meant"
@@ -324,20 +324,21 @@ class ExclusionCheck(PlanCheck):
     _needs_a_look: bool = field(init=False)  # what is ruled out has no name
 
     def __post_init__(self) -> None:
-        clauses = [[*map(_who, bare_words(clause))] for clause in _MARK.split(self.instruction[:4096])]
+        pieces = [*MARK.split(self.instruction[:4096]), ";"]
+        clauses = [[*map(_who, bare_words(clause))] for clause in pieces[::2]]
+        marks = ["," if mark == "," else ";" for mark in pieces[1::2]]
         self._words = [word for clause in clauses for word in clause]
-        marks = ["," if mark == "," else ";" for mark in _MARK.findall(self.instruction[:4096])]
         self._marked = " ".join(
-            " ".join(clause) + mark for clause, mark in zip(clauses, [*marks, ";"], strict=True) if clause
+            " ".join(clause) + mark for clause, mark in zip(clauses, marks, strict=True) if clause
         ).split()
         marked, text = " ".join(self._marked), " ".join(self._words)
         ruled_out = _RULED_OUT.finditer(marked)
-        self._starts = self._listed(m for m in ruled_out if not _NOTHING.search(_MARK.sub("", marked[: m.start()])))
+        self._starts = self._listed(m for m in ruled_out if not _NOTHING.search(MARK.sub("", marked[: m.start()])))
         taken_back = [(_words_before(match), match[1]) for match in _TAKEN_BACK.finditer(text)]
         self._ends = frozenset(start + 1 for (start, _), is_not in taken_back if not is_not)
         self._repeats = {start + 1: end for (start, end), is_not in taken_back if is_not}
         self._seen = scene_names(self.scene)
-        known = {word for name in self._seen for word in bare_words(name.replace("_", " "))}
+        known = {word for name in self._seen for word in bare_words(name)}
         described = _TOLD_BY_A_LOOK.search(text)
         self._needs_a_look = bool(known and described and known.isdisjoint(described[1].split()))
 

@@ -10,7 +10,8 @@ _NO_NAMES = frozenset(
     {"left", "right", "top", "bottom", "front", "back", "side", "of", "in", "on", "with", "the", "one"}
 )
 """Words of names that do not say which thing is meant, if they stand alone."""
-_MARK = re.compile(r"([,;:.!?()\u2013\u2014]|\s-+\s)")
+MARK = re.compile(r"([,;:.!?()\u2013\u2014]|\s-+\s)")
+"""What parts the clauses of an instruction; ``split`` yields clauses and marks by turns."""
 
 
 def marked(instruction: str, names: Collection[str]) -> tuple[str, list[frozenset[str]]]:
@@ -30,7 +31,7 @@ def marked(instruction: str, names: Collection[str]) -> tuple[str, list[frozense
             having.setdefault(word, set()).add(name)
     mentions: list[frozenset[str]] = []
     text: list[str] = []
-    for clause in _MARK.split(instruction[:4096]):
+    for clause in MARK.split(instruction[:4096]):
         words = bare_words(clause)
         if not words and clause.strip():
             text.append("," if clause == "," else ";")
