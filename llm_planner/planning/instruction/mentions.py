@@ -24,7 +24,7 @@ def marked(instruction: str, names: Collection[str]) -> tuple[str, list[frozense
         instruction: As it came; untrusted.
         names: Of things and places.
     """
-    words_of = {name: bare_words(name.replace("_", " ")) for name in names}
+    words_of = {name: bare_words(name) for name in names}
     having: dict[str, set[str]] = {}
     for name, words in words_of.items():
         for word in words:

@@ -147,7 +147,7 @@ class NameCheck(PlanCheck):
 
     def _is_spoken_of(self, name: str) -> bool:
         plain = name.strip("'\"").lower().removeprefix("the_")  # what begins with a digit is no identifier otherwise
-        words = bare_words(plain.replace("_", " "))
+        words = bare_words(plain)
         is_listed = len(words) == 2 and words[0] in COLOURS and {*words} <= {*self._words}  # "the red and blue cups"
         return bool(_VARIABLE.fullmatch(plain)) or plain in self._known or is_listed or self._has(words)
 
@@ -189,10 +189,10 @@ def _contains(text: Sequence[str], words: Sequence[str]) -> bool:
 
 def name_words(name: str) -> list[str]:
     """Returns the words of an identifier, without its number."""
-    return [word for word in bare_words(name.replace("_", " ")) if not word.isdigit()]
+    return [word for word in bare_words(name) if not word.isdigit()]
 
 
 def bare_words(text: str) -> list[str]:
-    """Returns the words of a text without case, accents, apostrophes and the ending of a plural."""
+    """Returns the words of a text, or of a name, without case, accents, apostrophes and the ending of a plural."""
     plain = ascii_letters(text[:4096]).lower().replace("\\", "").replace("'", "")
     return [singular(word) for word in re.findall(r"[a-z0-9]+", plain)]

@@ -148,7 +148,7 @@ class OmissionCheck(PlanCheck):
         said = f" {' '.join(bare_words(self.instruction))} "
         kinds: dict[str, list[frozenset[str]]] = {}
         for name in scene_names(self.scene):
-            kind = " ".join(bare_words(_NUMBER.sub("", name).replace("_", " ")))
+            kind = " ".join(bare_words(_NUMBER.sub("", name)))
             kinds.setdefault(kind, []).append(frozenset({name}))
         several = ((kind, things) for kind, things in kinds.items() if kind and len(things) > 1)
         return next((things for kind, things in several if re.search(f"{_ALL}{re.escape(kind)} ", said)), [])

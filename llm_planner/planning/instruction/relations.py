@@ -219,8 +219,8 @@ class RelationCheck(PlanCheck):
         """Returns why a thing is not to go there: another place is stated, and only one; empty if it may."""
         if _MAY_CHANGE.search(self._text):
             return ""
-        said, place = " ".join(bare_words(self.instruction)), bare_words(_plain(where))
-        before, _, behind = said.partition(f"{' '.join(bare_words(_plain(what)))} ")
+        said, place = " ".join(bare_words(self.instruction)), bare_words(where)
+        before, _, behind = said.partition(f"{' '.join(bare_words(what))} ")
         target = _TARGET.match(behind)
         is_kind = target and [target[2]] == place[1:] and " ".join(place) in before  # "steel crate ... brass crate"
         if target and is_kind and target[1] not in place:
@@ -240,9 +240,9 @@ class RelationCheck(PlanCheck):
         """Returns why a thing is not meant: the instruction names another one that only one word tells from it."""
         if name in self.model.places or any(name in names for names in self._mentions) or _DESCRIBES.search(self._text):
             return ""
-        words = bare_words(name.replace("_", " "))
+        words = bare_words(name)
         for other in (next(iter(names)) for names in self._mentions if len(names) == 1):
-            pairs = [*zip_longest(words, bare_words(other.replace("_", " ")), fillvalue="")]
+            pairs = [*zip_longest(words, bare_words(other), fillvalue="")]
             if len(pairs) > 1 and sum(one != another for one, another in pairs) == 1:
                 return f"the instruction says {_plain(other)}, and not {_plain(name)}"
         return ""
