@@ -197,8 +197,7 @@ class AmountCheck(PlanCheck):
             self._used.append(use)
             is_explained = self._is_explained(use) or self._is_default(use) or self._is_part(use)
             if not is_explained or self._is_negative(use) or self._is_surplus(use):
-                self.problem = _sentence(use)
-                return Verdict.CONTRADICTED
+                return self.contradicted(_sentence(use))
         kinds = {use.kind for use in self._unexplained()}
         is_doubtful = any(map(self._unused, kinds)) or self._swapped() or self._unlike_bare() or self._turned_round()
         return Verdict.DOUBTFUL if is_doubtful else Verdict.EXPLAINED
@@ -207,20 +206,16 @@ class AmountCheck(PlanCheck):
         """Returns how the whole plan stands: an amount that it states and nothing uses contradicts it."""
         swapped, wrong = self._swapped(), self._unlike_bare() or self._turned_round()
         if wrong or len(swapped) > 1:
-            self.problem = _sentence((wrong or swapped)[0])
-            return Verdict.CONTRADICTED
+            return self.contradicted(_sentence((wrong or swapped)[0]))
         for use in self._unexplained():
             if unused := self._unused(use.kind):
-                self.problem = f"{_sentence(use)}, and says nothing of {_said(unused[0])}"
-                return Verdict.CONTRADICTED
+                return self.contradicted(f"{_sentence(use)}, and says nothing of {_said(unused[0])}")
             if not self._is_default(use) and not self._adds_up(use):
-                self.problem = _sentence(use)
-                return Verdict.CONTRADICTED
+                return self.contradicted(_sentence(use))
         forgotten = next(self._forgotten(), None)
         if forgotten is None:
             return Verdict.EXPLAINED
-        self.problem = f"the plan says nothing of {_said(forgotten)}, which contradicts the instruction"
-        return Verdict.CONTRADICTED
+        return self.contradicted(f"the plan says nothing of {_said(forgotten)}, which contradicts the instruction")
 
     def restarted(self) -> "ReplanAmountCheck":
         """Returns the check of a replan: another way may need other amounts, but no longer motions."""
@@ -511,8 +506,7 @@ class ReplanAmountCheck(PlanCheck):
         """Returns how the plan stands with another statement."""
         for use in self._first.uses(text):
             if use.kind is QuantityKind.LENGTH and use.side and use.value > self._longest_cm:
-                self.problem = f"{_sentence(use)}: that is farther than it says"
-                return Verdict.CONTRADICTED
+                return self.contradicted(f"{_sentence(use)}: that is farther than it says")
         return Verdict.EXPLAINED
 
     def restarted(self) -> "ReplanAmountCheck":

@@ -344,12 +344,10 @@ class DirectionCheck(PlanCheck):
             is_way_back = self._is_way_back(call, moves, side)
             is_nearer = moves and side in self._threats and not is_way_back
             if self._comes_nearer(call) if self.is_urgent else is_nearer:
-                self.problem = f"{_said(call)} goes to the side that the instruction warns of"
-                return Verdict.CONTRADICTED
+                return self.contradicted(f"{_said(call)} goes to the side that the instruction warns of")
             is_other_way = not is_way_back and (self._is_other_way(side, moves=moves) or self._is_other_height(call))
             if is_other_way or self._is_wrong_area(call):
-                self.problem = f"{_said(call)} goes another way than the instruction says"
-                return Verdict.CONTRADICTED
+                return self.contradicted(f"{_said(call)} goes another way than the instruction says")
             if side is not None:
                 self._gone_to.add(side)
         return Verdict.EXPLAINED

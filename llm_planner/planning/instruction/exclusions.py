@@ -347,8 +347,7 @@ class ExclusionCheck(PlanCheck):
         for call in calls:
             excluded, self._has_begun = self._excluded(call), True
             if excluded:
-                self.problem = f"the instruction rules out {excluded}"
-                return Verdict.CONTRADICTED
+                return self.contradicted(f"the instruction rules out {excluded}")
         return Verdict.EXPLAINED
 
     def restarted(self) -> "ExclusionCheck":

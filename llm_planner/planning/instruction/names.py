@@ -83,8 +83,7 @@ class NameCheck(PlanCheck):
                 or (self._misspoken(effect, call) if self.says_only_what_is_asked else "")
             )
             if problem:
-                self.problem = problem
-                return Verdict.CONTRADICTED
+                return self.contradicted(problem)
         return Verdict.EXPLAINED
 
     def _misnamed(self, names: Sequence[str]) -> str:

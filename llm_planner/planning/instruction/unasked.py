@@ -86,12 +86,10 @@ class UnaskedCheck(PlanCheck):
         for call in calls:
             effect = self.model.skills[call.name].effect
             if isinstance(effect, Place | Push) and self._throws_away(call):
-                self.problem = "the instruction says nothing of the bin"
-                return Verdict.CONTRADICTED
+                return self.contradicted("the instruction says nothing of the bin")
             act, words = _act(effect)
             if act and self._is_judged and not re.search(rf"\b(?:{words})", self._said):
-                self.problem = f"the instruction says nothing of {act}"
-                return Verdict.CONTRADICTED
+                return self.contradicted(f"the instruction says nothing of {act}")
         return Verdict.EXPLAINED
 
     def _throws_away(self, call: SkillCall) -> bool:
