@@ -16,6 +16,7 @@ from llm_planner.core.skill import SkillCall
 from llm_planner.language.parser import parse
 from llm_planner.language.syntax import And, Assign, Call, Comparison, Fail, If, Loop, Number, Or, Return, Text
 from llm_planner.planning.instruction.quantities import SIDE, TURN_BEFORE, UNIT, Quantity, QuantityKind, quantities
+from llm_planner.planning.instruction.sides import OPPOSITE, side_of_effect
 from llm_planner.planning.instruction.stated_amounts import (
     SIDE_BEFORE,
     SIDE_BEHIND,
@@ -27,7 +28,6 @@ from llm_planner.planning.instruction.stated_amounts import (
     stated_amounts,
 )
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
-from llm_planner.robots.effect import Translate, Turn
 from llm_planner.robots.model import RobotModel
 
 _TOLERANCE = 0.02
@@ -65,8 +65,6 @@ _EVERY = re.compile(r"\b(?:every|each) (?:other |single )?$")
 _MEASURE = re.compile(r" (?:long|wide|high|tall|deep|thick|apart|away)\b")
 _SAID_AGAIN = re.compile(r"\b(?:so|that's|that is|which is|it's|literally|total|will do|went|measured|other)\b")
 _ANY_SIDE = re.compile(rf"\b(?:{_SIDES})\b")
-_AXES = (("forward", "back"), ("left", "right"), ("up", "down"))
-_OPPOSITE = {one: other for pair in _AXES for one, other in (pair, pair[::-1])}
 _A_SIDE = re.compile(rf"\b{SIDE}\b")
 _MINUS = re.compile(
     rf"(?:(?:^|[^\d\s]\s|[:=(])[-\u2013\u2212]|\b(?:{SIDE}|turn|rotate|wait)(?: by)? (?:minus|negative) )$"
@@ -263,8 +261,8 @@ class AmountCheck(PlanCheck):
         for argument, value in zip(skill.arguments, arguments, strict=False):
             unit = UNIT.get(argument.unit)
             if unit is not None and isinstance(value, Number):
-                use = _Use(name, unit[0], value.value * unit[1], value.value, _side_of_effect(skill.effect), rounds)
-                yield self._in_range(use)
+                side = side_of_effect(skill.effect) or ""
+                yield self._in_range(_Use(name, unit[0], value.value * unit[1], value.value, side, rounds))
             else:
                 yield from self._uses((value,), rounds)
 
@@ -366,7 +364,7 @@ class AmountCheck(PlanCheck):
             stated = [q for q in self._stated if q.kind is use.kind and _is_among(q.value, use.values)]
             sides = {"" if _FACT.search(around(self.instruction, q)[0]) else self._sides[q] for q in stated}
             is_way_back = any(one.kind is use.kind and one.side in sides for one in self._used)
-            if sides == {_OPPOSITE.get(use.side)} and not is_way_back and use.side not in ordered:
+            if sides == {OPPOSITE.get(use.side)} and not is_way_back and use.side not in ordered:
                 found.append(use)
         return found
 
@@ -516,17 +514,6 @@ class ReplanAmountCheck(PlanCheck):
 
 def _sentence(use: _Use) -> str:
     return f"the plan says {use.value:g} {use.kind.value}, which contradicts the instruction"
-
-
-def _side_of_effect(effect: object) -> str:
-    """Returns the side to which a skill goes or turns; empty if to none."""
-    match effect:
-        case Turn(direction=direction):
-            return "left" if direction > 0 else "right"
-        case Translate(axis=axis):
-            return next(sides[part < 0] for sides, part in zip(_AXES, axis, strict=True) if part)
-        case _:
-            return ""
 
 
 def _between(instruction: str, stated: Iterable[Quantity]) -> str:

@@ -10,36 +10,14 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.instruction.quantities import NUMBER_WORDS
+from llm_planner.planning.instruction.sides import AXES, OPPOSITE, Side, side_of_effect
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
 from llm_planner.planning.limits import MAX_CALLS
 from llm_planner.robots.effect import Approach, GoTo, Land, Orient, Scan, TakeOff, Translate, Turn
 from llm_planner.robots.model import RobotModel
-
-
-class Side(Enum):
-    """A direction from where the robot stands."""
-
-    LEFT = "left"
-    RIGHT = "right"
-    FRONT = "forward"
-    BACK = "back"
-    UP = "up"
-    DOWN = "down"
-
-
-_OPPOSITE = {
-    Side.LEFT: Side.RIGHT,
-    Side.RIGHT: Side.LEFT,
-    Side.FRONT: Side.BACK,
-    Side.BACK: Side.FRONT,
-    Side.UP: Side.DOWN,
-    Side.DOWN: Side.UP,
-}
-_AXES = ((Side.FRONT, Side.BACK), (Side.LEFT, Side.RIGHT), (Side.UP, Side.DOWN))
 
 
 def _not_behind(words: str) -> str:
@@ -212,11 +190,11 @@ _NOT_REVERSED = re.compile(  # "do not land"
 )
 _CORRECTED = [  # "right, sorry, left" is left
     re.compile(
-        rf"\b(?:to the )?{side.value}(?:wards?)?\b(?: (?:by|about|{_SOME}))*(?: [,;:.!])*"
+        rf"\b(?:to the )?{side}(?:wards?)?\b(?: (?:by|about|{_SOME}))*(?: [,;:.!])*"
         r"(?: (?:wait|oh|ah|er|um)(?: [,;:.!])*)*(?: (?:no|sorry|actually|i mean|i meant|or rather)(?: [,;:.!])*)+"
-        rf"(?= (?:go |turn |fly |move )?(?:to the )?(?:{_SOME} )?{other.value}(?:wards?)?\b)"
+        rf"(?= (?:go |turn |fly |move )?(?:to the )?(?:{_SOME} )?{other}(?:wards?)?\b)"
     )
-    for side, other in _OPPOSITE.items()
+    for side, other in OPPOSITE.items()
 ]
 _COMING = re.compile(
     r"\b(?:com(?:es|ing)|approach(?:es|ing)|fall(?:s|ing)|fl(?:ies|ying)|(?:watch|look|mind) out|careful)\b"
@@ -310,7 +288,7 @@ class DirectionCheck(PlanCheck):
         self._named_before = _sides(named, _WARNING.sub(" ", orders[: back.start()])) if back else None
         if self.is_urgent:
             unclear = _sides(_MENTIONED, " , ".join(_MAY_BE_ORDERED.findall(told)))
-            warned = _sides(_MENTIONED, told) | {_OPPOSITE[side] for side in unclear}
+            warned = _sides(_MENTIONED, told) | {OPPOSITE[side] for side in unclear}
             self._threats = (warned or frozenset({Side.FRONT}) - self._named) | forbidden
             self._is_side_named = bool(warned | forbidden) and self._named <= self._threats
             self._named -= self._threats
@@ -362,8 +340,8 @@ class DirectionCheck(PlanCheck):
         if side is None:
             return False
         amount = _amount(call)
-        before = self._gone.get((moves, _OPPOSITE[side]), 0.0)
-        self._gone[moves, _OPPOSITE[side]] = before - amount
+        before = self._gone.get((moves, OPPOSITE[side]), 0.0)
+        self._gone[moves, OPPOSITE[side]] = before - amount
         self._gone[moves, side] = amount - before
         return amount <= _ROUNDED * before
 
@@ -383,7 +361,7 @@ class DirectionCheck(PlanCheck):
         if x or y:
             turned = complex(x, y) * cmath.rect(1.0, self.heading_rad)
             x, y = turned.real, turned.imag
-        for (ahead, behind), step in zip(_AXES, (x, y, z), strict=True):
+        for (ahead, behind), step in zip(AXES, (x, y, z), strict=True):
             self._moved_m[ahead] += step
             self._moved_m[behind] -= step
         return any(not self._moved_m[side] < _TOLERANCE_M for side in self._threats)
@@ -400,7 +378,7 @@ class DirectionCheck(PlanCheck):
             return side is not self._legs[0]
         if self._is_homeward and moves and side is Side.BACK and side not in self._named:
             return True  # "head back home" without having gone forward
-        opposite = _OPPOSITE[side]
+        opposite = OPPOSITE[side]
         is_behind = self._named_before is not None and (opposite in self._gone_to or opposite not in self._named_before)
         return opposite in self._named and side not in self._named and not is_behind
 
@@ -421,14 +399,9 @@ class DirectionCheck(PlanCheck):
     def _side(self, call: SkillCall) -> tuple[bool, Side | None]:
         """Returns whether a call moves the robot from where it is, and which way it goes or turns."""
         effect = self.model.skills[call.name].effect
-        if isinstance(effect, Turn):
-            if call.arguments and call.arguments[0] in _HALF_OR_FULL:
-                return False, None  # either way round leads to the same
-            return False, Side.LEFT if effect.direction > 0 else Side.RIGHT
-        if not isinstance(effect, Translate):
-            return False, None
-        axis = max(range(3), key=lambda index: abs(effect.axis[index]))
-        return True, _AXES[axis][effect.axis[axis] < 0]
+        if isinstance(effect, Turn) and call.arguments and call.arguments[0] in _HALF_OR_FULL:
+            return False, None  # either way round leads to the same
+        return isinstance(effect, Translate), side_of_effect(effect)
 
 
 def ways_out(model: RobotModel, instruction: str) -> frozenset[str]:
