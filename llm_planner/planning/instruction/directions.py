@@ -90,12 +90,10 @@ _TO = (
 )
 _OF_A_THING = r"(?:come|drop|jump|roll|run|slide|swing|tilt)"  # verbs that say what things do, too: "bikes come left"
 _OTHERS = _not_behind("will,would,might,may,could,going to,about to,wants to")
-_CLAUSE, _CLAUSE_END = r"(?:^|[,;:.!?] )", r"(?= *(?:[,;:.!?]|$))"
+_CLAUSE_BEGIN, _CLAUSE_END = r"(?:^|[,;:.!?] )", r"(?= *(?:[,;:.!?]|$))"
+_ORDER_BEGIN = rf"(?:{_CLAUSE_BEGIN}|\b(?:and|then|now|please|quick|quickly|must|just) )"
 _IS_LEFT = re.compile(rf"(?:is|are|s) left{_CLAUSE_END}")
-_ORDER = (
-    rf"(?:{_OTHERS}\b(?!{_OF_A_THING}\b){_MOVE}"
-    rf"|(?:{_CLAUSE}|\b(?:and|then|now|please|quick|quickly|must|just) ){_OF_A_THING})"
-)
+_ORDER = rf"(?:{_OTHERS}\b(?!{_OF_A_THING}\b){_MOVE}|{_ORDER_BEGIN}{_OF_A_THING})"
 _ASIDE = r"(?:aside|sideways|out of (?:(?:the|its|his|her|their|my|our) way|here|there))"
 _SOME = rf"(?:(?:(?:an?|{'|'.join(sorted(NUMBER_WORDS))}|of|and|point|\d+) )+(?:{_UNIT}|steps?)|\d+(?:m|cm|ft))"
 _TO_SIDE = r"(?:to (?:the |your )?)?(?:left|right)(?: hand)?(?: side)?\b"
@@ -111,17 +109,17 @@ _ORDERED = re.compile(
     rf"|^ *(?:to the )?right (?:(?:[,!.]|right) )*(?={_BEAM}left{_BEAM_END})"
     rf"|{_ORDER} {_TO}(?:left|right|ahead|front(?! of))\b|(?<!your )(?<!the )\b(?:left|right) (?:now|you go)\b"
     rf"|(?:(?:{_ORDER} {_ASIDE}|{_OTHERS}\bevade)(?: now| quick(?:ly)?)? (?:{_SOME} )?"
-    rf"|{_CLAUSE}(?:quick(?:ly)?|hurry(?: up)?|go|move|dodge)(?: [,;:.!])? {_SOME} (?!to your )"
-    rf"|(?:{_CLAUSE}|\b(?:and|then|now|please|quick|quickly|must|just) ){_KEEP})"
+    rf"|{_CLAUSE_BEGIN}(?:quick(?:ly)?|hurry(?: up)?|go|move|dodge)(?: [,;:.!])? {_SOME} (?!to your )"
+    rf"|{_ORDER_BEGIN}{_KEEP})"
     rf"{_TO_SIDE}(?:{_CLAUSE_END}|(?= (?:and|then|now|quick(?:ly)?|please|before|because)\b))"
     rf"|^(?:{_MOVE} {_ASIDE} , to (?:the |your )?|{_SOME} (?:to (?:the |your ))?)(?:left|right)$"
     r"|\b(?:(?:get|go|come|move|fly) down|land(?: it)?|(?:set|put|bring) it down) "
     r"(?:on|to|onto) (?:the )?(?:ground|floor)\b"
-    rf"|(?:{_CLAUSE}|\b(?:now|please|quick|quickly|must) )(?:drop|descend|duck|dive|sink|get|go) {_TO_FLOOR}"
+    rf"|(?:{_CLAUSE_BEGIN}|\b(?:now|please|quick|quickly|must) )(?:drop|descend|duck|dive|sink|get|go) {_TO_FLOOR}"
 )
 _MAY_BE_ORDERED = re.compile(  # or where the threat is: "get out of there, to your left"
     rf"{_ORDER} {_ASIDE}(?: ,)? (?:{_SOME} )?{_TO_SIDE}|{_ORDER} , (?:{_SOME} )?{_TO_SIDE}{_CLAUSE_END}"
-    rf"|{_CLAUSE}{_SOME} {_TO_SIDE}{_CLAUSE_END}|\band (?:drop|descend) {_TO_FLOOR}"
+    rf"|{_CLAUSE_BEGIN}{_SOME} {_TO_SIDE}{_CLAUSE_END}|\band (?:drop|descend) {_TO_FLOOR}"
     rf"|^(?:(?:{_CALL}|left|right) )*(?:to the )?(?:left|right)(?: {_CALL})*$"
 )
 _BEFORE_ORDERS = ("^", "[,;:.!?] ", "now ", "please ", "just ", "and ", "must ", "then ", "quickly ", "not ", "t ")
@@ -209,7 +207,7 @@ _THING = rf"(?!that |which |on |in |at |from |of |by |out |left |right ){_ANY}"
 _PUT = re.compile(  # where an arm is to bring something, or itself
     rf"(?:(?:\b{_ALONG} (?:{_ANY}){{0,6}}to|\b(?:put|place|set|lay) (?:{_THING}){{1,4}}(?:on|in|at|into)"
     rf"|^(?=[^,;:.!?]*$)(?:{_THING}){{1,4}}to) (?:the |your )?"
-    rf"|(?:{_CLAUSE}|\b(?:and|then|please) )(?:go|{_ALONG}) (?:{_THING}){{0,4}}(?<!the )(?<!your ))"
+    rf"|(?:{_CLAUSE_BEGIN}|\b(?:and|then|please) )(?:go|{_ALONG}) (?:{_THING}){{0,4}}(?<!the )(?<!your ))"
     rf"(left|right)(?: hand)?(?: side| area)?\b(?:{_CLAUSE_END}|(?= (?:and|then|please)\b))"
 )
 _LEG = rf"{_MOVE} (?:to the )?(left|right)(?: {_SOME}| by {_SOME}| \d+ degrees)?"
