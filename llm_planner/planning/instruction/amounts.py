@@ -90,7 +90,7 @@ _LEAST_BARE_ANGLE = 5.0  # "turn left 2" may be twice
 _TOTAL = re.compile(r"\b(?:total|altogether|together|sum|half|more|less|further|back|return|home|both|all)\b")
 """Words by which amounts of different sides may be added up."""
 _REPEATED = re.compile(
-    r"\b(?:again|back|each|same|(?:an)?other|every|all|both|times?|once|twi[cs]e|thrice|second|more|also|too|always|keep"
+    r"\b(?:again|back|each|same|(?:an)?other|all|both|times?|once|twi[cs]e|thrice|second|more|also|too|always|keep"
     r"|until|till|while|return|re(?:peat|do|start|commence)\w*|square|rectang\w+|triang\w+|\w+gon|zig ?zag\w*|circ\w+"
     r"|stair\w*|do (?:it|this|that)|undo|laps?|patrol|loop|between|before and|per|ever\w+|likewise|ditto|alternat\w+"
     r"|pattern|shape|spiral|cross|sway|wiggle|shake|nod|dance|rock|swing|at .{1,60} and)\b"
@@ -103,7 +103,7 @@ _UNSTATED = {
         re.compile(rf"\b(?:{_SIDES}|closer|nearer)\b"),
         re.compile(
             r"\b(?:lots?|loads|fair|well (?=back|away|clear|forward|up|down|to\b)"
-            r"|far|ways?|much|long|plenty|max\w*|limit|end|until|till|as|all|away|feet|fe[ae]t|foot|inch\w*|yards?"
+            r"|far|ways?|much|long|plenty|max\w*|limit|end|until|till|as|all|away|fe[ae]t|foot|inch\w*|yards?"
             r"|(?:centi|milli)?m[e\u00e8\u00e9]t\w*|c?ms?|past|through|across|along|over|around|behind|beyond|into|near\w*|close\w*|closing|reach|be|high"
             r"|to(?:wards?)? (?!(?:the |your )?(?:left|right|front|side)))\b"
         ),

@@ -195,10 +195,10 @@ TURN_BEFORE = re.compile(
 )
 """What stands before an amount by which to turn; the last group is the side, if it is said."""
 _CLAUSE_ENDS = r"\s*(?:$|[,.;:!?]|(?:and|then|or|please|to|again|(?:of )?(?:them|those)|will do|is enough|it is)\b)"
-_SIDE_BEFORE = re.compile(
+_WAY_BEFORE = re.compile(
     rf"(?:^|\b(?!(?:the|its?|my|your|one|which|that)\b)\w+ |[^\w\s] ?){SIDE},? (?:by |for )?(?:another )?$"
 )
-_SIDE_BEHIND = re.compile(rf" (?:to (?:the|your) )?{SIDE}(?={_CLAUSE_ENDS})")
+_WAY_BEHIND = re.compile(rf" (?:to (?:the|your) )?{SIDE}(?={_CLAUSE_ENDS})")
 _MENDED = re.compile(
     r"\b(?:make (?:it|that)|(?:(?:no|or)(?:,? rather)?|actually|i mean|sorry|nope|rather|correction),?|wait,)"
     r"(?: only| just)? $"
@@ -234,8 +234,8 @@ def _with_borrowed_units(text: str, read: Iterable[tuple[Quantity, float]]) -> I
         if said.kind is QuantityKind.COUNT and said.value > 0 and text[end : said.start].strip():
             before, behind = text[max(0, said.start - 40) : said.start], text[said.end : said.end + 40]
             stands_alone = _NO_NOUN.match(behind) is not None
-            has_side = stands_alone and _SIDE_BEFORE.search(before) is not None
-            has_side |= _SIDE_BEHIND.match(behind) is not None and not before.endswith("the ")
+            has_side = stands_alone and _WAY_BEFORE.search(before) is not None
+            has_side |= _WAY_BEHIND.match(behind) is not None and not before.endswith("the ")
             has_side &= TURN_BEFORE.search(before) is None
             another = _ANOTHER.search(before) if stands_alone and not has_side else None
             kind = "LENGTH" if has_side else another and another.lastgroup

@@ -18,7 +18,7 @@ from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
 from llm_planner.robots.effect import Land, Place, Push, TakeOff, Translate
 from llm_planner.robots.model import RobotModel
 
-_SIDES = r"left|right|lft|rgt|\brt\b|\brite\b|write|wright|reich|\bport\b|starboard|side|clock|\b[lr]\b"
+_LEFT_OR_RIGHT = r"left|right|lft|rgt|\brt\b|\brite\b|write|wright|reich|\bport\b|starboard|side|clock|\b[lr]\b"
 _UP = (
     r"up|high|r[io]s(?:e|ing)|rais|lift|climb|ascen|elevat|hoist|levitat|soar|mount|height|altitude|above|over|off|hop|jump"
     r"|leap|roof|ceiling|sky|air|top|tall|loft|gain|low|add|increase|\bz\b|\bhi(?:re)?\b|more|before|back|undo|same|path"
@@ -28,7 +28,7 @@ _DOWN = (
     r"|less|sett?l|close|bottom|height|come|dive|up|high|correct|reduc|plummet|subside|minus|climb|return|was|were|here|again"
 )
 _GROUND = (
-    r"land|down|ground|floor|touch|settle|sit|park|rest|stop|perch|dock|deck|home|base|finish|done|end|pad|put|set|low|alight"
+    r"land|down|ground|floor|touch|sit|park|rest|stop|perch|dock|deck|home|base|finish|done|end|pad|put|set|low|alight"
     r"|off|bed|roost|nest|earth|grass|feet|foot|sleep|enough|call it|day|d(?:awn|oon)|firma|tarmac|pose|air|bring|peace"
     r"|descen|lend"
 )
@@ -102,7 +102,7 @@ def _act(effect: object) -> tuple[str, str]:
     """Returns what an effect does, and the words of which one at least orders it; empty for what has no such words."""
     match effect:
         case Translate(axis=(_, y, z)) if abs(y) > abs(z):
-            return f"going {'left' if y > 0 else 'right'}", _SIDES
+            return f"going {'left' if y > 0 else 'right'}", _LEFT_OR_RIGHT
         case Translate(axis=(x, y, z)) if abs(z) > abs(x):
             return ("going up", _UP) if z > 0 else ("going down", _DOWN)
         case TakeOff():
