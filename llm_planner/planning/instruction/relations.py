@@ -265,16 +265,14 @@ class RelationCheck(PlanCheck):
     def _stays(self, name: str) -> str:
         """Returns why a thing is not to be moved: the instruction only says what goes there; empty if it may be."""
         mentions = [at for at, names in enumerate(self._mentions) if name in names]
-        places = (each for each in self._said if each.is_reference or each.what)
-        targets = {each.at for each in places if each.is_reference or each.relation in ("on", "beside")}
+        targets = {
+            each.at for each in self._said if each.is_reference or (each.what and each.relation in ("on", "beside"))
+        }
         if not mentions or not targets.issuperset(mentions) or _TURNED_ROUND.search(self._text):
             return ""
-        is_taken_up = _TAKEN_UP.search(self._text.partition(f"@{mentions[0]} ")[2])
-        return (
-            ""
-            if is_taken_up
-            else f"the instruction says what goes to the {_plain(name)} or is there, and not to move that"
-        )
+        if _TAKEN_UP.search(self._text.partition(f"@{mentions[0]} ")[2]):
+            return ""
+        return f"the instruction says what goes to the {_plain(name)} or is there, and not to move that"
 
     def _goes_elsewhere(self, where: str) -> str:
         """Returns why a robot is not to go to a thing; empty if it may."""
