@@ -160,9 +160,7 @@ _LIMIT = re.compile(rf" \b(?:{_TIME})\b.*?(?=[,;]| then\b)")
 _TAKEN_UP = re.compile(r"\b(?:it|them|that|one|do|now|ok|okay)\b")
 """Behind the limit of a prohibition: words that may order what it forbids until then."""
 _NEAR = 32  # words
-_OWN_ORDER = re.compile(
-    r"(?:one )?(?:that|it|which|they)(?: one)? (?:can|go|goe|in|on|into|onto|to|should|shall|belong)\b"
-)
+_OWN_ORDER = re.compile(r"(?:one )?(?:that|it|which|they)(?: one)? (?:can|go|in|on|into|onto|to|should|shall|belong)\b")
 """Behind what is ruled out for one thing: "not the cup, that goes in the sink"."""
 _WHY = "there|because|since|someone|somebody|hes?|she?|they(?:re)?|im?|you(?:re)?|now"
 """What may follow an act that is forbidden, without a mark: its reason."""

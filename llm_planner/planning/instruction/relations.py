@@ -33,7 +33,7 @@ _BESIDE = (
 _AWAY = r"(?:off(?: of)?|out of|from)"
 _ON = r"(?:(?:on|in|at) (?:to )?(?:the )?top of|upon|onto|on|into|inside|in|within|toward|to|atop)"
 _RELATION = rf"(?:(?P<side>{_SIDE})|(?P<beside>{_BESIDE})|(?P<away>{_AWAY})|(?P<on>{_ON}))"
-_DETERMINER = r"(?:the|an?|my|your|our|his|her|their|this|thi|that|those|these|some)"
+_DETERMINER = r"(?:the|an?|my|your|our|his|her|their|thi|that|those|these|some)"  # as ``bare_words`` have them
 _PARTS = (
     "and|then|but|or|while|if|unless|which|who|not|no|never|before|after|instead|so|because"
     rf"|{_SIDE}|{_BESIDE}|{_AWAY}|{_ON}"
@@ -41,7 +41,7 @@ _PARTS = (
 _WORD = rf"(?: (?!(?:{_PARTS}|that)\b)\w+)"
 """A word that begins neither another relation nor another part of the sentence: "blue", "carefully", "goes"."""
 _OF_THE_THING = (
-    rf"(?: (?!(?:{_PARTS}|{_DETERMINER}|of|left|right|it|them|both|is|are|was|were|be|been|for|comes?|goe?s?|will|can"
+    rf"(?: (?!(?:{_PARTS}|{_DETERMINER}|of|left|right|it|them|both|is|are|was|were|be|been|for|come|go|will|can"
     r"|should|must|have|has|put|place|pick|take|throw|lay|set|move|push|bring|get)\b)\w+)"
 )
 _UP_TO_IT = rf"\b(?: {_DETERMINER})?{_OF_THE_THING}{{0,2}}(?: of(?: {_DETERMINER})?{_OF_THE_THING}?)? @(\d+)\b"
@@ -50,12 +50,12 @@ _TO_A_PLACE = r"(?: (?:to|in|at|on) an? (?:place|spot|position|point))?"
 _STANDS_IN = re.compile(_RELATION + _UP_TO_IT)
 _IS_WHAT = re.compile(rf"@(\d+){_WORD}{{0,3}}{_TO_A_PLACE} $")
 _IS_THE_ONE = re.compile(
-    r"\b(?:ones?|thing|whatever|what)(?: (?:that|which|is|are|lie|stand|sit|you see|just|directly))* $"
+    r"\b(?:one|thing|whatever|what)(?: (?:that|which|is|are|lie|stand|sit|you see|just|directly))* $"
 )
 _COMES_FIRST = re.compile(r"(?:^|[,;] |\b(?:and|then|please|put|place|lay|set|stick|stack|pop) )$")
 _IS_WHAT_BEHIND = re.compile(rf"{_WORD}{{0,4}} @(\d+)\b")
 _COVERED = re.compile(r"\b(?:cover|top|cap|crown|fill|load|stuff)(?: \w+){0,2}? @(\d+) with(?: \w+){0,3} @(\d+)\b")
-_IT = r"(?:it|them|that|these|those|thi|this)"
+_IT = r"(?:it|them|that|these|those|thi)"
 _IS_IT = re.compile(rf"(?<!\bdo )\b{_IT}{_WORD}{{0,3}} $")
 _ON_IT = re.compile(
     rf"(?:@(\d+){_OF_THE_THING}{{0,3}} )?(?<!next )(?<!close )(?<!closer )(?<!nearer )"
