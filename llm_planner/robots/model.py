@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Literal
 
 from llm_planner.core import pose
-from llm_planner.core.skill import ArgumentType
+from llm_planner.core.skill import ArgumentType, SkillCall
 from llm_planner.robots.effect import Delay, Effect, Perceive, Scan, TakeOff, Translate, Turn
 from llm_planner.robots.record import Record, require
 from llm_planner.robots.reflex_rule import ReflexAction, ReflexRule
@@ -121,6 +121,11 @@ class Skill(Record):
     def number(self) -> Argument | None:
         """The number argument, if the skill has one."""
         return next((a for a in self.arguments if a.type is ArgumentType.NUMBER), None)
+
+    def names_in(self, call: SkillCall) -> list[str]:
+        """Returns the names of objects and places in a call of this skill, in order."""
+        arguments = zip(self.arguments, call.arguments, strict=False)
+        return [given for a, given in arguments if a.type is ArgumentType.IDENTIFIER and isinstance(given, str)]
 
 
 _UNITS_M = {"mm": 0.001, "cm": 0.01, "m": 1.0}

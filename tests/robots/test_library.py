@@ -10,6 +10,7 @@ import pytest
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import share_dir
+from llm_planner.core.skill import Late, SkillCall
 from llm_planner.robots.library import RobotLibrary, load_robot_model
 from llm_planner.robots.model import ReturnType
 
@@ -84,6 +85,12 @@ def test_values_arrive_as_declared():
     assert model.skills["iv"].returns is ReturnType.BOOLEAN
     assert model.skill("fly_to_the_moon") is None
     assert pickle.loads(pickle.dumps(model)) == model
+
+
+def test_a_skill_tells_the_things_of_a_call():
+    place, say = (RobotLibrary().get("indy7").skills[name] for name in ("place", "say"))
+    assert place.names_in(SkillCall("place", ("cup", Late("_1")))) == ["cup", "_1"]
+    assert say.names_in(SkillCall("say", ("hello",))) == []
 
 
 def test_the_path_of_an_adapter_begins_at_the_file(tmp_path, monkeypatch):

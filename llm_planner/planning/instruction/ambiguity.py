@@ -36,8 +36,7 @@ class AmbiguityCheck(PlanCheck):
         if not guessed:
             return Verdict.EXPLAINED
         meant = sorted({guessed, *self._rivals[guessed]})
-        self.problem = f"{' or '.join(meant)} may be meant"
-        return Verdict.CONTRADICTED
+        return self.contradicted(f"{' or '.join(meant)} may be meant")
 
     def restarted(self) -> "AmbiguityCheck":
         """Returns the check of a replan: what is meant is still not said."""

@@ -16,6 +16,7 @@ from llm_planner.core.skill import SkillCall
 from llm_planner.language.parser import parse
 from llm_planner.language.syntax import And, Assign, Call, Comparison, Fail, If, Loop, Number, Or, Return, Text
 from llm_planner.planning.instruction.quantities import SIDE, TURN_BEFORE, UNIT, Quantity, QuantityKind, quantities
+from llm_planner.planning.instruction.sides import OPPOSITE, side_of_effect
 from llm_planner.planning.instruction.stated_amounts import (
     SIDE_BEFORE,
     SIDE_BEHIND,
@@ -27,7 +28,6 @@ from llm_planner.planning.instruction.stated_amounts import (
     stated_amounts,
 )
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
-from llm_planner.robots.effect import Translate, Turn
 from llm_planner.robots.model import RobotModel
 
 _TOLERANCE = 0.02
@@ -42,8 +42,9 @@ _LITTLE = re.compile(
 _LOT = re.compile(r"\b(lot|lots|far|way|much|long|plenty)\b")
 _FACTORS = ((re.compile(r"\bhalf|half\b|halve"), 0.5), (re.compile(r"\b(twice|double)\b"), 2.0))
 _SIDES = r"up(?:wards?)?|down(?:wards?)?|left|right|for(?:ward)?s?|back(?:wards?)?|ahead|higher|lower"
+_ANY_SIDE = re.compile(rf"\b(?:{_SIDES})\b")
 _ORDERS = {
-    QuantityKind.LENGTH: re.compile(rf"\b(?:{_SIDES})\b"),
+    QuantityKind.LENGTH: _ANY_SIDE,
     QuantityKind.ANGLE: re.compile(rf"\b(?:{_SIDES}|turn|rotate|clockwise|anticlockwise)\b"),
     QuantityKind.TIME: re.compile(
         r"\b(?:wait|hold|hover|stay|pause|remain)(?:s|ing)?\b[^~]*~|\b(?:land|take ?off)\b in ~"
@@ -64,9 +65,6 @@ _TOLD_ORDER = re.compile(
 _EVERY = re.compile(r"\b(?:every|each) (?:other |single )?$")
 _MEASURE = re.compile(r" (?:long|wide|high|tall|deep|thick|apart|away)\b")
 _SAID_AGAIN = re.compile(r"\b(?:so|that's|that is|which is|it's|literally|total|will do|went|measured|other)\b")
-_ANY_SIDE = re.compile(rf"\b(?:{_SIDES})\b")
-_AXES = (("forward", "back"), ("left", "right"), ("up", "down"))
-_OPPOSITE = {one: other for pair in _AXES for one, other in (pair, pair[::-1])}
 _A_SIDE = re.compile(rf"\b{SIDE}\b")
 _MINUS = re.compile(
     rf"(?:(?:^|[^\d\s]\s|[:=(])[-\u2013\u2212]|\b(?:{SIDE}|turn|rotate|wait)(?: by)? (?:minus|negative) )$"
@@ -83,28 +81,29 @@ _A_LITTLE = re.compile(
     r"(?:bit|little|touch|tad|smidge(?:n|on)?|hair|nudge|inch|whisker|fraction|step))\b"
     r"(?! (?:of|fast|faster|slower|slowly|quicker|quickly|spin|circle|full|look)\b)"
 )
-_SIDE_ALONE_BEHIND = re.compile(rf"{SIDE_BEHIND.pattern}\s*(?:$|[,.;:!?](?![0-9])|(?:and|then|please)\b)")
-_NO_NOUN = re.compile(r"\s*(?:$|[,.;:!?](?![0-9])|(?:and|then|please)\b)")
+_ALONE = re.compile(r"\s*(?:$|[,.;:!?](?![0-9])|(?:and|then|please)\b)")
+"""What stands behind a number that counts no things."""
+_SIDE_ALONE_BEHIND = re.compile(rf"{SIDE_BEHIND.pattern}{_ALONE.pattern}")
 _BARE_ANGLE, _BARE_LENGTH = (1.0,), (1.0, 100.0, 30.48, 2.54, 91.44, 50.0)
 """What a number without a unit may count; a length also steps."""
 _LEAST_BARE_ANGLE = 5.0  # "turn left 2" may be twice
 _TOTAL = re.compile(r"\b(?:total|altogether|together|sum|half|more|less|further|back|return|home|both|all)\b")
 """Words by which amounts of different sides may be added up."""
 _REPEATED = re.compile(
-    r"\b(?:again|back|each|same|(?:an)?other|every|all|both|times?|once|twi[cs]e|thrice|second|more|also|too|always|keep"
+    r"\b(?:again|back|each|same|(?:an)?other|all|both|times?|once|twi[cs]e|thrice|second|more|also|too|always|keep"
     r"|until|till|while|return|re(?:peat|do|start|commence)\w*|square|rectang\w+|triang\w+|\w+gon|zig ?zag\w*|circ\w+"
     r"|stair\w*|do (?:it|this|that)|undo|laps?|patrol|loop|between|before and|per|ever\w+|likewise|ditto|alternat\w+"
     r"|pattern|shape|spiral|cross|sway|wiggle|shake|nod|dance|rock|swing|at .{1,60} and)\b"
 )
 """Words by which a plan may use an amount more often than the instruction states it."""
-_CLAUSE_ENDS = re.compile(r"[,.;:!?]|\b(?:and|then|but|before|after)\b|(?=(?<!small )\bturn)")
+_BETWEEN_ORDERS = re.compile(r"[,.;:!?]|\b(?:and|then|but|before|after)\b|(?=(?<!small )\bturn)")
 _TURNS = r"turn|rotate|rotating|rotation|spin|pivot|yaw|swivel|twist|pan\b|swing|clockwise|face|look|left|right|around"
 _UNSTATED = {
     QuantityKind.LENGTH: (
         re.compile(rf"\b(?:{_SIDES}|closer|nearer)\b"),
         re.compile(
             r"\b(?:lots?|loads|fair|well (?=back|away|clear|forward|up|down|to\b)"
-            r"|far|ways?|much|long|plenty|max\w*|limit|end|until|till|as|all|away|feet|fe[ae]t|foot|inch\w*|yards?"
+            r"|far|ways?|much|long|plenty|max\w*|limit|end|until|till|as|all|away|fe[ae]t|foot|inch\w*|yards?"
             r"|(?:centi|milli)?m[e\u00e8\u00e9]t\w*|c?ms?|past|through|across|along|over|around|behind|beyond|into|near\w*|close\w*|closing|reach|be|high"
             r"|to(?:wards?)? (?!(?:the |your )?(?:left|right|front|side)))\b"
         ),
@@ -197,8 +196,7 @@ class AmountCheck(PlanCheck):
             self._used.append(use)
             is_explained = self._is_explained(use) or self._is_default(use) or self._is_part(use)
             if not is_explained or self._is_negative(use) or self._is_surplus(use):
-                self.problem = _sentence(use)
-                return Verdict.CONTRADICTED
+                return self.contradicted(_sentence(use))
         kinds = {use.kind for use in self._unexplained()}
         is_doubtful = any(map(self._unused, kinds)) or self._swapped() or self._unlike_bare() or self._turned_round()
         return Verdict.DOUBTFUL if is_doubtful else Verdict.EXPLAINED
@@ -207,20 +205,16 @@ class AmountCheck(PlanCheck):
         """Returns how the whole plan stands: an amount that it states and nothing uses contradicts it."""
         swapped, wrong = self._swapped(), self._unlike_bare() or self._turned_round()
         if wrong or len(swapped) > 1:
-            self.problem = _sentence((wrong or swapped)[0])
-            return Verdict.CONTRADICTED
+            return self.contradicted(_sentence((wrong or swapped)[0]))
         for use in self._unexplained():
             if unused := self._unused(use.kind):
-                self.problem = f"{_sentence(use)}, and says nothing of {_said(unused[0])}"
-                return Verdict.CONTRADICTED
-            if not self._is_default(use) and not self._adds_up(use):
-                self.problem = _sentence(use)
-                return Verdict.CONTRADICTED
+                return self.contradicted(f"{_sentence(use)}, and says nothing of {_said(unused[0])}")
+            if not (self._is_default(use) or any(use in run for _, run in self._runs(use.kind))):
+                return self.contradicted(_sentence(use))
         forgotten = next(self._forgotten(), None)
         if forgotten is None:
             return Verdict.EXPLAINED
-        self.problem = f"the plan says nothing of {_said(forgotten)}, which contradicts the instruction"
-        return Verdict.CONTRADICTED
+        return self.contradicted(f"the plan says nothing of {_said(forgotten)}, which contradicts the instruction")
 
     def restarted(self) -> "ReplanAmountCheck":
         """Returns the check of a replan: another way may need other amounts, but no longer motions."""
@@ -240,8 +234,8 @@ class AmountCheck(PlanCheck):
         return max((_MOST[kind][0], *own, *derived, *counted, *used)) + 0.6
 
     def uses(self, text: str) -> Iterator[_Use]:
-        """Yields the amounts that the skills of a statement get."""
-        return self._uses(_nodes(text), (1,))
+        """Yields the amounts that the skills of a statement get; at the opening of a block, those of its condition."""
+        return self._uses(() if text == "}" else parse(text + "}" * text.endswith("{")), (1,))
 
     def _uses(self, nodes: Iterable[object], rounds: tuple[int, ...]) -> Iterator[_Use]:
         """Yields the amounts that skills get; notes the numbers of conditions and texts."""
@@ -268,8 +262,8 @@ class AmountCheck(PlanCheck):
         for argument, value in zip(skill.arguments, arguments, strict=False):
             unit = UNIT.get(argument.unit)
             if unit is not None and isinstance(value, Number):
-                use = _Use(name, unit[0], value.value * unit[1], value.value, _side_of_effect(skill.effect), rounds)
-                yield self._in_range(use)
+                side = side_of_effect(skill.effect) or ""
+                yield self._in_range(_Use(name, unit[0], value.value * unit[1], value.value, side, rounds))
             else:
                 yield from self._uses((value,), rounds)
 
@@ -371,7 +365,7 @@ class AmountCheck(PlanCheck):
             stated = [q for q in self._stated if q.kind is use.kind and _is_among(q.value, use.values)]
             sides = {"" if _FACT.search(around(self.instruction, q)[0]) else self._sides[q] for q in stated}
             is_way_back = any(one.kind is use.kind and one.side in sides for one in self._used)
-            if sides == {_OPPOSITE.get(use.side)} and not is_way_back and use.side not in ordered:
+            if sides == {OPPOSITE.get(use.side)} and not is_way_back and use.side not in ordered:
                 found.append(use)
         return found
 
@@ -396,7 +390,7 @@ class AmountCheck(PlanCheck):
         turn, side = TURN_BEFORE.search(before), SIDE_BEFORE.search(before)
         side_behind = _SIDE_ALONE_BEHIND.match(behind)
         sides = {match.lastgroup or "" for match in (turn, side, side_behind) if match} - {""}
-        if not ((side_behind and q.value > 1) or ((turn or side) and _NO_NOUN.match(behind))):
+        if not ((side_behind and q.value > 1) or ((turn or side) and _ALONE.match(behind))):
             return {}, sides
         is_turn = q.value >= _LEAST_BARE_ANGLE and (turn or (not side and sides & {"left", "right"}))
         kinds: dict[QuantityKind, tuple[float, ...]] = {QuantityKind.ANGLE: _BARE_ANGLE} if is_turn else {}
@@ -411,7 +405,7 @@ class AmountCheck(PlanCheck):
     def _most(self, use: _Use) -> float:
         """Returns how much a plan may make of what the instruction orders without an amount."""
         order, unread = _UNSTATED[use.kind]
-        clauses = [clause for clause in _CLAUSE_ENDS.split(self._words) if order.search(clause)]
+        clauses = [clause for clause in _BETWEEN_ORDERS.split(self._words) if order.search(clause)]
         by_side = [clause for clause in clauses if use.side in {m.lastgroup for m in _A_SIDE.finditer(clause)}]
         most, little = _MOST[use.kind]
         clauses = by_side or clauses
@@ -430,9 +424,6 @@ class AmountCheck(PlanCheck):
                     for stop, total in enumerate(itertools.accumulate(values[start:]), start + 1):
                         if _is_among(total, own):
                             yield total, same[start:stop]
-
-    def _adds_up(self, use: _Use) -> bool:
-        return any(use in run for _, run in self._runs(use.kind))
 
     def _unused(self, kind: QuantityKind) -> list[Quantity]:
         """Returns the amounts of a kind that the instruction states and the plan does not use so far."""
@@ -457,7 +448,7 @@ class AmountCheck(PlanCheck):
         """Yields the amounts that the instruction orders, as far as that is clear, and the plan does not use."""
         if TAKEN_BACK.search(self._words):
             return
-        for kind in {kind: None for kind, _ in self._units()}:
+        for kind in dict(self._units()):
             unused = self._unused(kind)
             if not unused and not _SAID_AGAIN.search(self._words):
                 unused = _without((q for q in self._stated if q.kind is kind), self._found(kind))
@@ -467,7 +458,7 @@ class AmountCheck(PlanCheck):
 
     def _is_ordered(self, q: Quantity) -> bool:
         """Whether an amount is not only talk: "hang on a sec", "one turn of 30 degrees"."""
-        before, behind = self.instruction[: q.start].lower(), self.instruction[q.end :].lower()
+        before, behind = around(self.instruction, q)
         if self._is_fact(q):
             return False
         said = self.instruction[q.start : q.end].lower()
@@ -490,9 +481,9 @@ class AmountCheck(PlanCheck):
     def _is_fact(self, q: Quantity) -> bool:
         """Whether an amount is told where the instruction has another one: "the wall is 2 m ahead, go back 1 m"."""
         is_only = not any(other is not q and other.kind in (q.kind, QuantityKind.COUNT) for other in self._stated)
-        before, behind = self.instruction[max(0, q.start - 40) : q.start], self.instruction[q.end : q.end + 40]
-        is_ordered = SIDE_BEHIND.match(behind.lower()) is not None and _TOLD_ORDER.search(before.lower()) is not None
-        return not is_only and not is_ordered and _FACT.search(before.lower()) is not None
+        before, behind = around(self.instruction, q)
+        is_ordered = SIDE_BEHIND.match(behind) is not None and _TOLD_ORDER.search(before) is not None
+        return not is_only and not is_ordered and _FACT.search(before) is not None
 
 
 class ReplanAmountCheck(PlanCheck):
@@ -511,8 +502,7 @@ class ReplanAmountCheck(PlanCheck):
         """Returns how the plan stands with another statement."""
         for use in self._first.uses(text):
             if use.kind is QuantityKind.LENGTH and use.side and use.value > self._longest_cm:
-                self.problem = f"{_sentence(use)}: that is farther than it says"
-                return Verdict.CONTRADICTED
+                return self.contradicted(f"{_sentence(use)}: that is farther than it says")
         return Verdict.EXPLAINED
 
     def restarted(self) -> "ReplanAmountCheck":
@@ -524,26 +514,10 @@ def _sentence(use: _Use) -> str:
     return f"the plan says {use.value:g} {use.kind.value}, which contradicts the instruction"
 
 
-def _side_of_effect(effect: object) -> str:
-    """Returns the side to which a skill goes or turns; empty if to none."""
-    match effect:
-        case Turn(direction=direction):
-            return "left" if direction > 0 else "right"
-        case Translate(axis=axis):
-            return next(sides[part < 0] for sides, part in zip(_AXES, axis, strict=True) if part)
-        case _:
-            return ""
-
-
 def _between(instruction: str, stated: Iterable[Quantity]) -> str:
     """Returns the words of an instruction that state no amount: "half a metre" halves nothing."""
     ends = [0, *(place for q in stated for place in (q.start, q.end)), len(instruction)]
     return " , ".join(instruction[start:end] for start, end in zip(ends[::2], ends[1::2], strict=True))
-
-
-def _nodes(text: str) -> tuple[object, ...]:
-    """Returns the statements of a part of a plan; of the opening of a block, its condition."""
-    return () if text == "}" else parse(text + "}" * text.endswith("{"))
 
 
 def _inside(node: object) -> tuple[object, ...]:

@@ -8,6 +8,7 @@ stop in it is a cry, unless it is evidently something else ("don't stop", "the b
 import re
 from collections.abc import Iterable, Sequence
 
+DO_NOT = r"(?:do not|don t|dont)"
 _STOP = r"(?:s+t+o+p+|s t o p|st op|s+t+a+h*p+|sotp+|stpo+|tsop+|sopt+|s+topit|halt|freeze+)"
 _ABROAD = re.compile(
     r"alto|parad?|pare|detente|basta|anhalten|aufhoren|stopp|warte|schluss|arretez?|ferma|fermati|stoj|stoi|dur|tomare|"
@@ -86,7 +87,7 @@ _CRY = re.compile(
     rf"(?:get|stay|keep|go|move|come) (?:off|away from)(?: of)? {_SOMEONE}|get (?:it|that thing) (?:off|away|out)|"
     rf"leave {_SOMEONE} alone|let go let go|let go of {_SOMEONE}|let (?:me|us|him|her|them) (?:go|out)"
     r"(?! (?:first|ahead|past|by|through|home|to|in|on|the)\b)|"
-    r"put (?:me|us|him|her) down|(?:do not|don t|dont) (?:you )?dare|(?:it|that|this) hurts|"
+    rf"put (?:me|us|him|her) down|{DO_NOT} (?:you )?dare|(?:it|that|this) hurts|"
     rf"(?:re|are|r|is|s|keeps?) (?:\w+ly )?{_HURTING} {_SOMETHING}|"
     rf"(?:you|it|that|thing|drone|robot|arm) (?:(?:re|are|s|is|m) )?(?:will|ll|gonna|going to|about to) {_BLOW}|"
     rf"(?:re|are|s|is) (?:coming|flying|heading|moving|going) (?:right |straight )?(?:at|for|into) {_SOMETHING}|"
@@ -100,7 +101,7 @@ _CRY = re.compile(
 _AMOUNT = r"(?:\d+|seconds|minutes?|(?:centi)?met(?:re|er)s?|feet|foot|yards?|inch(?:es)?|cm|bit|touch|little)"
 _WARNING = re.compile(
     r"(?:(?:please|now|no|hey|oi|oh|careful|robot|drone|arm) )*(?:"
-    rf"(?:do not|don t|dont|never) (?:you )?(?:(?:touch|scratch|bump|pinch|wake|{_BLOW}) (?:{_SOMETHING}|it|that)\b|"
+    rf"(?:{DO_NOT}|never) (?:you )?(?:(?:touch|scratch|bump|pinch|wake|{_BLOW}) (?:{_SOMETHING}|it|that)\b|"
     r"(?:move|budge)(?! (?:the|my|your|his|that|this|it|an?|to|in|up|down|on|back|forwards?|left|right|by|past|over|"
     rf"out|\d+)\b))|careful$|help(?: {_SOMEONE})?$|danger$|emergency$|enough$|back off$|"
     r"back off(?= (?:me|him|her|us|now|you)\b)|"
@@ -115,7 +116,7 @@ _CLAUSE = re.compile(
     rf"{_BODY_OF_SOMEONE}(?: {_BODY_OF_SOMEONE})*|"
     r"(?:oh |holy |jesus |god |my |what the |damn |shit |fuck |crap )*(?:shit|fuck|crap|damn|hell|god|christ)|"
     r"what (?:the \w+ )?are you doing|(?:get|go) away|get out of (?:my|his|her|the) (?:face|way|hair)|"
-    r"(?:do not|don t|dont)(?: do (?:that|it|this))?|not (?:there|that one|so fast|like that)|slow down|easy(?: easy)*|"
+    rf"{DO_NOT}(?: do (?:that|it|this))?|not (?:there|that one|so fast|like that)|slow down|easy(?: easy)*|"
     r"(?:wait )?(?:(?:just )?a|one(?! minute)) (?:sec|second|minute|moment)|time out|switch off|brakes?|"
     rf"(?:there (?:s|is|are) )?{_LIVING}(?: (?:is|are|s))?(?: \w+)? (?:(?:right )?(?:there|here)|"
     r"(?:under|behind|below|beneath|above|near|beside|next to|in front of) you|in (?:the|your) (?:way|cell|path))|"
@@ -125,7 +126,10 @@ _CLAUSE = re.compile(
 """What is a cry as a clause of its own, where no task is given along with it: "my hand!", "what are you doing"."""
 _PUTS_BACK = re.compile(r"(?:(?:please|just|now) )*put (?:it|that|this|them) (?:down|back)(?: (?:now|please|again))*")
 """No task by itself: where is not said, and a robot that has stopped holds it still."""
-_CALLS = re.compile(r"(?:no|hey|oi|help|wait)(?: (?:no|hey|oi|help|wait))+")
+_CALLS = re.compile(
+    r"(?:no|hey|oi|help|wait)(?: (?:no|hey|oi|help|wait))+"
+    r"|(?:(?:dude|oh|man|robot|drone|arm|please|hey) )*no(?: (?:dude|man|robot|please))*"
+)
 
 
 def is_cry(clauses: Iterable[str]) -> bool:
@@ -140,13 +144,9 @@ def is_cry(clauses: Iterable[str]) -> bool:
     whole = " ".join(said)
     if _CALLS.fullmatch(whole) or _is_abroad(whole.split()):
         return True
-    is_cry_alone = re.fullmatch(
-        r"(?:(?:dude|oh|man|robot|drone|arm|please|hey) )*no(?: (?:dude|man|robot|please))*", whole
-    )
-    cried = any(_WARNING.match(clause) or _CLAUSE.fullmatch(clause) for clause in said)
-    return bool(is_cry_alone) or (
-        cried and not any(_TASK.match(clause) and not _PUTS_BACK.fullmatch(clause) for clause in said)
-    )
+    if any(_TASK.match(clause) and not _PUTS_BACK.fullmatch(clause) for clause in said):
+        return False
+    return any(_WARNING.match(clause) or _CLAUSE.fullmatch(clause) for clause in said)
 
 
 def _is_abroad(words: Sequence[str]) -> bool:

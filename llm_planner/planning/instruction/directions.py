@@ -10,36 +10,14 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from enum import Enum
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.instruction.quantities import NUMBER_WORDS
+from llm_planner.planning.instruction.sides import AXES, OPPOSITE, Side, side_of_effect
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
 from llm_planner.planning.limits import MAX_CALLS
 from llm_planner.robots.effect import Approach, GoTo, Land, Orient, Scan, TakeOff, Translate, Turn
 from llm_planner.robots.model import RobotModel
-
-
-class Side(Enum):
-    """A direction from where the robot stands."""
-
-    LEFT = "left"
-    RIGHT = "right"
-    FRONT = "forward"
-    BACK = "back"
-    UP = "up"
-    DOWN = "down"
-
-
-_OPPOSITE = {
-    Side.LEFT: Side.RIGHT,
-    Side.RIGHT: Side.LEFT,
-    Side.FRONT: Side.BACK,
-    Side.BACK: Side.FRONT,
-    Side.UP: Side.DOWN,
-    Side.DOWN: Side.UP,
-}
-_AXES = ((Side.FRONT, Side.BACK), (Side.LEFT, Side.RIGHT), (Side.UP, Side.DOWN))
 
 
 def _not_behind(words: str) -> str:
@@ -112,12 +90,10 @@ _TO = (
 )
 _OF_A_THING = r"(?:come|drop|jump|roll|run|slide|swing|tilt)"  # verbs that say what things do, too: "bikes come left"
 _OTHERS = _not_behind("will,would,might,may,could,going to,about to,wants to")
-_CLAUSE, _CLAUSE_END = r"(?:^|[,;:.!?] )", r"(?= *(?:[,;:.!?]|$))"
+_CLAUSE_BEGIN, _CLAUSE_END = r"(?:^|[,;:.!?] )", r"(?= *(?:[,;:.!?]|$))"
+_ORDER_BEGIN = rf"(?:{_CLAUSE_BEGIN}|\b(?:and|then|now|please|quick|quickly|must|just) )"
 _IS_LEFT = re.compile(rf"(?:is|are|s) left{_CLAUSE_END}")
-_ORDER = (
-    rf"(?:{_OTHERS}\b(?!{_OF_A_THING}\b){_MOVE}"
-    rf"|(?:{_CLAUSE}|\b(?:and|then|now|please|quick|quickly|must|just) ){_OF_A_THING})"
-)
+_ORDER = rf"(?:{_OTHERS}\b(?!{_OF_A_THING}\b){_MOVE}|{_ORDER_BEGIN}{_OF_A_THING})"
 _ASIDE = r"(?:aside|sideways|out of (?:(?:the|its|his|her|their|my|our) way|here|there))"
 _SOME = rf"(?:(?:(?:an?|{'|'.join(sorted(NUMBER_WORDS))}|of|and|point|\d+) )+(?:{_UNIT}|steps?)|\d+(?:m|cm|ft))"
 _TO_SIDE = r"(?:to (?:the |your )?)?(?:left|right)(?: hand)?(?: side)?\b"
@@ -133,17 +109,17 @@ _ORDERED = re.compile(
     rf"|^ *(?:to the )?right (?:(?:[,!.]|right) )*(?={_BEAM}left{_BEAM_END})"
     rf"|{_ORDER} {_TO}(?:left|right|ahead|front(?! of))\b|(?<!your )(?<!the )\b(?:left|right) (?:now|you go)\b"
     rf"|(?:(?:{_ORDER} {_ASIDE}|{_OTHERS}\bevade)(?: now| quick(?:ly)?)? (?:{_SOME} )?"
-    rf"|{_CLAUSE}(?:quick(?:ly)?|hurry(?: up)?|go|move|dodge)(?: [,;:.!])? {_SOME} (?!to your )"
-    rf"|(?:{_CLAUSE}|\b(?:and|then|now|please|quick|quickly|must|just) ){_KEEP})"
+    rf"|{_CLAUSE_BEGIN}(?:quick(?:ly)?|hurry(?: up)?|go|move|dodge)(?: [,;:.!])? {_SOME} (?!to your )"
+    rf"|{_ORDER_BEGIN}{_KEEP})"
     rf"{_TO_SIDE}(?:{_CLAUSE_END}|(?= (?:and|then|now|quick(?:ly)?|please|before|because)\b))"
     rf"|^(?:{_MOVE} {_ASIDE} , to (?:the |your )?|{_SOME} (?:to (?:the |your ))?)(?:left|right)$"
     r"|\b(?:(?:get|go|come|move|fly) down|land(?: it)?|(?:set|put|bring) it down) "
     r"(?:on|to|onto) (?:the )?(?:ground|floor)\b"
-    rf"|(?:{_CLAUSE}|\b(?:now|please|quick|quickly|must) )(?:drop|descend|duck|dive|sink|get|go) {_TO_FLOOR}"
+    rf"|(?:{_CLAUSE_BEGIN}|\b(?:now|please|quick|quickly|must) )(?:drop|descend|duck|dive|sink|get|go) {_TO_FLOOR}"
 )
 _MAY_BE_ORDERED = re.compile(  # or where the threat is: "get out of there, to your left"
     rf"{_ORDER} {_ASIDE}(?: ,)? (?:{_SOME} )?{_TO_SIDE}|{_ORDER} , (?:{_SOME} )?{_TO_SIDE}{_CLAUSE_END}"
-    rf"|{_CLAUSE}{_SOME} {_TO_SIDE}{_CLAUSE_END}|\band (?:drop|descend) {_TO_FLOOR}"
+    rf"|{_CLAUSE_BEGIN}{_SOME} {_TO_SIDE}{_CLAUSE_END}|\band (?:drop|descend) {_TO_FLOOR}"
     rf"|^(?:(?:{_CALL}|left|right) )*(?:to the )?(?:left|right)(?: {_CALL})*$"
 )
 _BEFORE_ORDERS = ("^", "[,;:.!?] ", "now ", "please ", "just ", "and ", "must ", "then ", "quickly ", "not ", "t ")
@@ -212,11 +188,11 @@ _NOT_REVERSED = re.compile(  # "do not land"
 )
 _CORRECTED = [  # "right, sorry, left" is left
     re.compile(
-        rf"\b(?:to the )?{side.value}(?:wards?)?\b(?: (?:by|about|{_SOME}))*(?: [,;:.!])*"
+        rf"\b(?:to the )?{side}(?:wards?)?\b(?: (?:by|about|{_SOME}))*(?: [,;:.!])*"
         r"(?: (?:wait|oh|ah|er|um)(?: [,;:.!])*)*(?: (?:no|sorry|actually|i mean|i meant|or rather)(?: [,;:.!])*)+"
-        rf"(?= (?:go |turn |fly |move )?(?:to the )?(?:{_SOME} )?{other.value}(?:wards?)?\b)"
+        rf"(?= (?:go |turn |fly |move )?(?:to the )?(?:{_SOME} )?{other}(?:wards?)?\b)"
     )
-    for side, other in _OPPOSITE.items()
+    for side, other in OPPOSITE.items()
 ]
 _COMING = re.compile(
     r"\b(?:com(?:es|ing)|approach(?:es|ing)|fall(?:s|ing)|fl(?:ies|ying)|(?:watch|look|mind) out|careful)\b"
@@ -231,7 +207,7 @@ _THING = rf"(?!that |which |on |in |at |from |of |by |out |left |right ){_ANY}"
 _PUT = re.compile(  # where an arm is to bring something, or itself
     rf"(?:(?:\b{_ALONG} (?:{_ANY}){{0,6}}to|\b(?:put|place|set|lay) (?:{_THING}){{1,4}}(?:on|in|at|into)"
     rf"|^(?=[^,;:.!?]*$)(?:{_THING}){{1,4}}to) (?:the |your )?"
-    rf"|(?:{_CLAUSE}|\b(?:and|then|please) )(?:go|{_ALONG}) (?:{_THING}){{0,4}}(?<!the )(?<!your ))"
+    rf"|(?:{_CLAUSE_BEGIN}|\b(?:and|then|please) )(?:go|{_ALONG}) (?:{_THING}){{0,4}}(?<!the )(?<!your ))"
     rf"(left|right)(?: hand)?(?: side| area)?\b(?:{_CLAUSE_END}|(?= (?:and|then|please)\b))"
 )
 _LEG = rf"{_MOVE} (?:to the )?(left|right)(?: {_SOME}| by {_SOME}| \d+ degrees)?"
@@ -310,7 +286,7 @@ class DirectionCheck(PlanCheck):
         self._named_before = _sides(named, _WARNING.sub(" ", orders[: back.start()])) if back else None
         if self.is_urgent:
             unclear = _sides(_MENTIONED, " , ".join(_MAY_BE_ORDERED.findall(told)))
-            warned = _sides(_MENTIONED, told) | {_OPPOSITE[side] for side in unclear}
+            warned = _sides(_MENTIONED, told) | {OPPOSITE[side] for side in unclear}
             self._threats = (warned or frozenset({Side.FRONT}) - self._named) | forbidden
             self._is_side_named = bool(warned | forbidden) and self._named <= self._threats
             self._named -= self._threats
@@ -344,12 +320,10 @@ class DirectionCheck(PlanCheck):
             is_way_back = self._is_way_back(call, moves, side)
             is_nearer = moves and side in self._threats and not is_way_back
             if self._comes_nearer(call) if self.is_urgent else is_nearer:
-                self.problem = f"{_said(call)} goes to the side that the instruction warns of"
-                return Verdict.CONTRADICTED
+                return self.contradicted(f"{_said(call)} goes to the side that the instruction warns of")
             is_other_way = not is_way_back and (self._is_other_way(side, moves=moves) or self._is_other_height(call))
             if is_other_way or self._is_wrong_area(call):
-                self.problem = f"{_said(call)} goes another way than the instruction says"
-                return Verdict.CONTRADICTED
+                return self.contradicted(f"{_said(call)} goes another way than the instruction says")
             if side is not None:
                 self._gone_to.add(side)
         return Verdict.EXPLAINED
@@ -364,15 +338,14 @@ class DirectionCheck(PlanCheck):
         if side is None:
             return False
         amount = _amount(call)
-        before = self._gone.get((moves, _OPPOSITE[side]), 0.0)
-        self._gone[moves, _OPPOSITE[side]] = before - amount
+        before = self._gone.get((moves, OPPOSITE[side]), 0.0)
+        self._gone[moves, OPPOSITE[side]] = before - amount
         self._gone[moves, side] = amount - before
         return amount <= _ROUNDED * before
 
     def _comes_nearer(self, call: SkillCall) -> bool:
         """Follows a call; returns whether it may bring the robot nearer to a threat than it was at first."""
-        skill = self.model.skill(call.name)
-        effect = skill.effect if skill else None
+        effect = self.model.skills[call.name].effect
         self._is_turned |= isinstance(effect, Turn | Orient | Scan | Approach | GoTo)
         if isinstance(effect, Turn):
             self.heading_rad += effect.direction * math.radians(_amount(call))
@@ -386,7 +359,7 @@ class DirectionCheck(PlanCheck):
         if x or y:
             turned = complex(x, y) * cmath.rect(1.0, self.heading_rad)
             x, y = turned.real, turned.imag
-        for (ahead, behind), step in zip(_AXES, (x, y, z), strict=True):
+        for (ahead, behind), step in zip(AXES, (x, y, z), strict=True):
             self._moved_m[ahead] += step
             self._moved_m[behind] -= step
         return any(not self._moved_m[side] < _TOLERANCE_M for side in self._threats)
@@ -403,7 +376,7 @@ class DirectionCheck(PlanCheck):
             return side is not self._legs[0]
         if self._is_homeward and moves and side is Side.BACK and side not in self._named:
             return True  # "head back home" without having gone forward
-        opposite = _OPPOSITE[side]
+        opposite = OPPOSITE[side]
         is_behind = self._named_before is not None and (opposite in self._gone_to or opposite not in self._named_before)
         return opposite in self._named and side not in self._named and not is_behind
 
@@ -414,24 +387,19 @@ class DirectionCheck(PlanCheck):
 
     def _is_other_height(self, call: SkillCall) -> bool:
         """Whether it lands where an emergency orders a climb, or takes off where it orders a landing."""
-        skill = self.model.skill(call.name) if self.is_urgent and not self.is_replan and not self._is_reversed else None
-        effect = skill.effect if skill else None
+        if not self.is_urgent or self.is_replan or self._is_reversed:
+            return False
+        effect = self.model.skills[call.name].effect
         if isinstance(effect, Land):
             return self._is_climb and Side.DOWN not in self._named
         return isinstance(effect, TakeOff) and self._is_landing and Side.UP not in self._named
 
     def _side(self, call: SkillCall) -> tuple[bool, Side | None]:
         """Returns whether a call moves the robot from where it is, and which way it goes or turns."""
-        skill = self.model.skill(call.name)
-        effect = skill.effect if skill else None
-        if isinstance(effect, Turn):
-            if call.arguments and call.arguments[0] in _HALF_OR_FULL:
-                return False, None  # either way round leads to the same
-            return False, Side.LEFT if effect.direction > 0 else Side.RIGHT
-        if not isinstance(effect, Translate):
-            return False, None
-        axis = max(range(3), key=lambda index: abs(effect.axis[index]))
-        return True, _AXES[axis][effect.axis[axis] < 0]
+        effect = self.model.skills[call.name].effect
+        if isinstance(effect, Turn) and call.arguments and call.arguments[0] in _HALF_OR_FULL:
+            return False, None  # either way round leads to the same
+        return isinstance(effect, Translate), side_of_effect(effect)
 
 
 def ways_out(model: RobotModel, instruction: str) -> frozenset[str]:

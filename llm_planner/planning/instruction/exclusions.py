@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
+from llm_planner.planning.instruction.mentions import MARK
 from llm_planner.planning.instruction.names import acted_on, bare_words, name_words
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
 from llm_planner.planning.untrusted import scene_names
@@ -159,9 +160,7 @@ _LIMIT = re.compile(rf" \b(?:{_TIME})\b.*?(?=[,;]| then\b)")
 _TAKEN_UP = re.compile(r"\b(?:it|them|that|one|do|now|ok|okay)\b")
 """Behind the limit of a prohibition: words that may order what it forbids until then."""
 _NEAR = 32  # words
-_OWN_ORDER = re.compile(
-    r"(?:one )?(?:that|it|which|they)(?: one)? (?:can|go|goe|in|on|into|onto|to|should|shall|belong)\b"
-)
+_OWN_ORDER = re.compile(r"(?:one )?(?:that|it|which|they)(?: one)? (?:can|go|in|on|into|onto|to|should|shall|belong)\b")
 """Behind what is ruled out for one thing: "not the cup, that goes in the sink"."""
 _WHY = "there|because|since|someone|somebody|hes?|she?|they(?:re)?|im?|you(?:re)?|now"
 """What may follow an act that is forbidden, without a mark: its reason."""
@@ -187,7 +186,7 @@ _WHERE_OR_WHY = (
     rf"(?: (?:{_WHY}|it|its|{_ARTICLE}|on|onto|in|into|inside|near|next|over|by|beside|under|with(?! an?\b)|will|would"
     rf"|could|i|are)\b(?:(?! (?:and|but|then|just|only|yet|first|{_TIME})\b)[^,;]){{0,120}})?"
 )
-"""The same of an act that is done to nothing, and where it is forbidden: the rest of the clause."""
+"""What may follow one that is done to nothing: where it is forbidden, or why, to the end of the clause."""
 _ORDER_BEGINS = (
     r"(?:(?:^|[,;] )(?:(?:ok|okay|hey|all right|yes|robot|drone|tello|arm)(?: \d+)? )*"
     r"|\b(?:and|but|then|just|only|please|so|now|instead|to|first|later|rather|let(?: us)?|can|should|do|you must"
@@ -240,22 +239,13 @@ _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
         "stop|halt|hover|wait|hold|stay|freeze|stand",
         (Stop,),
     ),
+    ("turning", "(?:turn(?:ing)?|rotate|rotating|spin(?:ning)?)(?: a?round)?", _TURNS, (Turn,)),
+    ("moving", "mov(?:e|ing)", _MOTIONS, (Translate, Approach, GoTo)),
     (
-        "turning",
-        "(?:turn(?:ing)?|rotate|rotating|spin(?:ning)?)(?: a?round)?",
-        _TURNS,
-        (Turn,),
-    ),
-    *(
-        ("moving", what, orders, effects)
-        for what, orders, effects in (
-            ("mov(?:e|ing)", _MOTIONS, (Translate, Approach, GoTo)),
-            (
-                "move(?: (?:the|your) (?:arm|gripper|hand))?",
-                f"{_MOTIONS}|{_HANDLING}",
-                (MoveTool, Home, Grasp, Place, Push),
-            ),
-        )
+        "moving",
+        "move(?: (?:the|your) (?:arm|gripper|hand))?",
+        f"{_MOTIONS}|{_HANDLING}",
+        (MoveTool, Home, Grasp, Place, Push),
     ),
     (
         "taking a picture",
@@ -263,12 +253,7 @@ _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
         r".*\b(?:picture|photo(?:graph)?|pic|snap|shoot|shot|film|capture|image|(?:have|take|get) one(?! step))",
         (TakePicture,),
     ),
-    (
-        "opening",
-        f"(?:{_LETTING_GO}){_WHERE_OR_WHY}",
-        f"open|release|drop|put|place|lay|set|pass|{_HANDING}",
-        (_OPEN,),
-    ),
+    ("opening", f"(?:{_LETTING_GO}){_WHERE_OR_WHY}", f"open|release|drop|put|place|lay|set|pass|{_HANDING}", (_OPEN,)),
     (
         "closing",
         rf"(?:close|closing|shut(?:ting)?|grip(?:ping)?|squeez(?:e|ing)){_ITS_THING}?{_WHERE_OR_WHY}",
@@ -303,7 +288,6 @@ _NOT_FORBIDDEN = re.compile(
     r"\b(?:say|tell|announce|broadcast|shout|warn|sorry|actually|i mean|scratch|correction|otherwise|else|after"
     r"|you (?:may|can)|do (?:it|so|one))\b"
 )
-_MARK = re.compile(r"[,;:.!?()\u2013\u2014]|\s-+\s")
 _TOLD_BY_A_LOOK = re.compile(rf"\b(?:{_EXCEPT}|bar|save) the one (?:that|which|who|with)((?: \w+){{1,5}})")
 """What is ruled out by what it is like, and not by a name: "the one that leaks"."""
 _REGRETS = "no|nope|nein|sorry|rather|oop|i mean|i meant"
@@ -338,20 +322,21 @@ class ExclusionCheck(PlanCheck):
     _needs_a_look: bool = field(init=False)  # what is ruled out has no name
 
     def __post_init__(self) -> None:
-        clauses = [[*map(_who, bare_words(clause))] for clause in _MARK.split(self.instruction[:4096])]
+        pieces = [*MARK.split(self.instruction[:4096]), ";"]
+        clauses = [[*map(_who, bare_words(clause))] for clause in pieces[::2]]
+        marks = ["," if mark == "," else ";" for mark in pieces[1::2]]
         self._words = [word for clause in clauses for word in clause]
-        marks = ["," if mark == "," else ";" for mark in _MARK.findall(self.instruction[:4096])]
         self._marked = " ".join(
-            " ".join(clause) + mark for clause, mark in zip(clauses, [*marks, ";"], strict=True) if clause
+            " ".join(clause) + mark for clause, mark in zip(clauses, marks, strict=True) if clause
         ).split()
         marked, text = " ".join(self._marked), " ".join(self._words)
         ruled_out = _RULED_OUT.finditer(marked)
-        self._starts = self._listed(m for m in ruled_out if not _NOTHING.search(_MARK.sub("", marked[: m.start()])))
+        self._starts = self._listed(m for m in ruled_out if not _NOTHING.search(MARK.sub("", marked[: m.start()])))
         taken_back = [(_words_before(match), match[1]) for match in _TAKEN_BACK.finditer(text)]
         self._ends = frozenset(start + 1 for (start, _), is_not in taken_back if not is_not)
         self._repeats = {start + 1: end for (start, end), is_not in taken_back if is_not}
         self._seen = scene_names(self.scene)
-        known = {word for name in self._seen for word in bare_words(name.replace("_", " "))}
+        known = {word for name in self._seen for word in bare_words(name)}
         described = _TOLD_BY_A_LOOK.search(text)
         self._needs_a_look = bool(known and described and known.isdisjoint(described[1].split()))
 
@@ -360,8 +345,7 @@ class ExclusionCheck(PlanCheck):
         for call in calls:
             excluded, self._has_begun = self._excluded(call), True
             if excluded:
-                self.problem = f"the instruction rules out {excluded}"
-                return Verdict.CONTRADICTED
+                return self.contradicted(f"the instruction rules out {excluded}")
         return Verdict.EXPLAINED
 
     def restarted(self) -> "ExclusionCheck":
@@ -370,13 +354,13 @@ class ExclusionCheck(PlanCheck):
 
     def _excluded(self, call: SkillCall) -> str:
         """Returns what of a call the instruction rules out; empty if nothing."""
+        effect = self.model.skills[call.name].effect
         names = acted_on(self.model, call) if not self.is_urgent else []
         if things := [name for name in names if self._rules_out(call, name)]:
             return f"the {things[0].replace('_', ' ')}"
-        skill = self.model.skill(call.name)
-        if skill and isinstance(skill.effect, (Grasp, Push)) and self._needs_a_look and names:
+        if isinstance(effect, (Grasp, Push)) and self._needs_a_look and names:
             return "one thing, and only a look can tell which"
-        done = (skill.effect, type(skill.effect), getattr(skill.effect, "axis", None)) if skill else ()
+        done = effect, type(effect), getattr(effect, "axis", None)
         acts = (
             act
             for act, what, other, effects in _ACTS
@@ -386,15 +370,14 @@ class ExclusionCheck(PlanCheck):
 
     def _rules_out(self, call: SkillCall, name: str) -> bool:
         """Returns whether the instruction speaks of what a call acts on only to rule it out."""
-        skill = self.model.skill(call.name)
-        is_target = skill is not None and isinstance(skill.effect, Push) and name != call.arguments[0]
+        effect = self.model.skills[call.name].effect
+        is_target = isinstance(effect, Push) and name != call.arguments[0]
+        is_moved = isinstance(effect, (Grasp, Push)) and not is_target
         starts = self._starts
-        is_moved = skill is not None and isinstance(skill.effect, (Grasp, Push)) and not is_target
-        if skill is not None and not is_target:
-            starts = starts.union(
-                *(self._forbidden_by(what) for what, effects in _PROHIBITIONS if type(skill.effect) in effects)
-            )
-        if skill is not None and isinstance(skill.effect, Place) and name != call.arguments[0]:
+        if not is_target:
+            prohibitions = (what for what, effects in _PROHIBITIONS if type(effect) in effects)
+            starts = starts.union(*map(self._forbidden_by, prohibitions))
+        if isinstance(effect, Place) and name != call.arguments[0]:
             starts |= self._forbidden_to_put(" ".join(name_words(str(call.arguments[0]))))
         words = name_words(name)
         named: list[Sequence[str]] = [words]

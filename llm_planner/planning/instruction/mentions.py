@@ -10,7 +10,8 @@ _NO_NAMES = frozenset(
     {"left", "right", "top", "bottom", "front", "back", "side", "of", "in", "on", "with", "the", "one"}
 )
 """Words of names that do not say which thing is meant, if they stand alone."""
-_MARK = re.compile(r"([,;:.!?()\u2013\u2014]|\s-+\s)")
+MARK = re.compile(r"([,;:.!?()\u2013\u2014]|\s-+\s)")
+"""What parts the clauses of an instruction; ``split`` yields clauses and marks by turns."""
 
 
 def marked(instruction: str, names: Collection[str]) -> tuple[str, list[frozenset[str]]]:
@@ -23,14 +24,14 @@ def marked(instruction: str, names: Collection[str]) -> tuple[str, list[frozense
         instruction: As it came; untrusted.
         names: Of things and places.
     """
-    words_of = {name: bare_words(name.replace("_", " ")) for name in names}
+    words_of = {name: bare_words(name) for name in names}
     having: dict[str, set[str]] = {}
     for name, words in words_of.items():
         for word in words:
             having.setdefault(word, set()).add(name)
     mentions: list[frozenset[str]] = []
     text: list[str] = []
-    for clause in _MARK.split(instruction[:4096]):
+    for clause in MARK.split(instruction[:4096]):
         words = bare_words(clause)
         if not words and clause.strip():
             text.append("," if clause == "," else ";")

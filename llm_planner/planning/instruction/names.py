@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from llm_planner.core.skill import ArgumentType, SkillCall
+from llm_planner.core.skill import SkillCall
 from llm_planner.planning.instruction.quantities import with_plain_amounts
 from llm_planner.planning.instruction.shown_scene import is_of_a_kind
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
@@ -73,10 +73,8 @@ class NameCheck(PlanCheck):
     def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement."""
         for call in calls:
-            skill = self.model.skill(call.name)
-            arguments = zip(skill.arguments if skill else (), call.arguments, strict=False)
-            names = [str(value) for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
-            effect = skill.effect if skill else None
+            skill = self.model.skills[call.name]
+            effect, names = skill.effect, skill.names_in(call)
             if isinstance(effect, Perceive):
                 self._looked_for.update(name for name in names if self._may_be_missing(name))
             problem = (
@@ -85,8 +83,7 @@ class NameCheck(PlanCheck):
                 or (self._misspoken(effect, call) if self.says_only_what_is_asked else "")
             )
             if problem:
-                self.problem = problem
-                return Verdict.CONTRADICTED
+                return self.contradicted(problem)
         return Verdict.EXPLAINED
 
     def _misnamed(self, names: Sequence[str]) -> str:
@@ -149,7 +146,7 @@ class NameCheck(PlanCheck):
 
     def _is_spoken_of(self, name: str) -> bool:
         plain = name.strip("'\"").lower().removeprefix("the_")  # what begins with a digit is no identifier otherwise
-        words = bare_words(plain.replace("_", " "))
+        words = bare_words(plain)
         is_listed = len(words) == 2 and words[0] in COLOURS and {*words} <= {*self._words}  # "the red and blue cups"
         return bool(_VARIABLE.fullmatch(plain)) or plain in self._known or is_listed or self._has(words)
 
@@ -180,11 +177,8 @@ def _numbers(text: str) -> frozenset[str]:
 
 def acted_on(model: RobotModel, call: SkillCall) -> list[str]:
     """Returns the names of a call that does something, instead of asking for something."""
-    skill = model.skill(call.name)
-    if skill is None or skill.returns is not ReturnType.NONE:
-        return []
-    arguments = zip(skill.arguments, call.arguments, strict=False)
-    return [str(value) for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
+    skill = model.skills[call.name]
+    return skill.names_in(call) if skill.returns is ReturnType.NONE else []
 
 
 def _contains(text: Sequence[str], words: Sequence[str]) -> bool:
@@ -194,10 +188,10 @@ def _contains(text: Sequence[str], words: Sequence[str]) -> bool:
 
 def name_words(name: str) -> list[str]:
     """Returns the words of an identifier, without its number."""
-    return [word for word in bare_words(name.replace("_", " ")) if not word.isdigit()]
+    return [word for word in bare_words(name) if not word.isdigit()]
 
 
 def bare_words(text: str) -> list[str]:
-    """Returns the words of a text without case, accents, apostrophes and the ending of a plural."""
+    """Returns the words of a text, or of a name, without case, accents, apostrophes and the ending of a plural."""
     plain = ascii_letters(text[:4096]).lower().replace("\\", "").replace("'", "")
     return [singular(word) for word in re.findall(r"[a-z0-9]+", plain)]

@@ -87,8 +87,8 @@ class OmissionCheck(PlanCheck):
         """Notes another statement; what it leaves out may come later."""
         self._texts.append(text)
         for call in calls:
-            skill = self.model.skill(call.name)
-            if skill is not None and isinstance(skill.effect, (Approach, GoTo, MoveTool, Orient, Place, Push)):
+            effect = self.model.skills[call.name].effect
+            if isinstance(effect, (Approach, GoTo, MoveTool, Orient, Place, Push)):
                 self._visits[call.name, *acted_on(self.model, call)] += 1
         return Verdict.EXPLAINED
 
@@ -97,11 +97,9 @@ class OmissionCheck(PlanCheck):
         text = "".join(self._texts)
         plan = _words(text)
         if _SAME_IN_EITHER_CASE.search(text):
-            self.problem = "the plan does the same in either case"
-            return Verdict.CONTRADICTED
+            return self.contradicted("the plan does the same in either case")
         if passed_over := self._passed_over(plan):
-            self.problem = f"the plan goes to one thing twice, and leaves out the {_plain(passed_over)}"
-            return Verdict.CONTRADICTED
+            return self.contradicted(f"the plan goes to one thing twice, and leaves out the {_plain(passed_over)}")
         kind = self._all_of_a_kind()
         exception = _EXCEPTION.search(self.instruction.lower())
         if exception and self._may_leave(kind, self.instruction[exception.end() :]):
@@ -111,8 +109,7 @@ class OmissionCheck(PlanCheck):
         told = [names for names in self._told() if names not in things]
         if not left_out or (len(left_out) == len(things) and not any(_has(plan, names) for names in told)):
             return Verdict.EXPLAINED
-        self.problem = f"the plan leaves out the {_plain(left_out[0])}"
-        return Verdict.CONTRADICTED
+        return self.contradicted(f"the plan leaves out the {_plain(left_out[0])}")
 
     def _passed_over(self, plan: str) -> frozenset[str]:
         """Returns what a thing may be that the instruction names, where the plan goes to another one twice instead."""
@@ -148,7 +145,7 @@ class OmissionCheck(PlanCheck):
         said = f" {' '.join(bare_words(self.instruction))} "
         kinds: dict[str, list[frozenset[str]]] = {}
         for name in scene_names(self.scene):
-            kind = " ".join(bare_words(_NUMBER.sub("", name).replace("_", " ")))
+            kind = " ".join(bare_words(_NUMBER.sub("", name)))
             kinds.setdefault(kind, []).append(frozenset({name}))
         several = ((kind, things) for kind, things in kinds.items() if kind and len(things) > 1)
         return next((things for kind, things in several if re.search(f"{_ALL}{re.escape(kind)} ", said)), [])

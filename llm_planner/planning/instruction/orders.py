@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from llm_planner.core.skill import ArgumentType, SkillCall
+from llm_planner.core.skill import SkillCall
 from llm_planner.planning.instruction.mood import said_in
 from llm_planner.planning.instruction.names import acted_on, bare_words, name_words
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
@@ -17,6 +17,7 @@ from llm_planner.robots.effect import (
     Approach,
     Ask,
     Delay,
+    Effect,
     GoTo,
     Gripper,
     MoveTool,
@@ -31,7 +32,7 @@ from llm_planner.robots.effect import (
 )
 from llm_planner.robots.model import RobotModel
 
-_LOOKS = (Ask, Delay, NoEffect, Perceive, Replan, Say, Scan, Stop)
+_NO_ACTS = (Ask, Delay, NoEffect, Perceive, Replan, Say, Scan, Stop)
 """What a robot does without acting on anything."""
 _TRAVELS = (Approach, GoTo, Translate)
 _AT_ONCE = re.compile(
@@ -130,13 +131,14 @@ class OrderCheck(PlanCheck):
             return Verdict.EXPLAINED
         calls = list(calls)
         case, _, block = text[1:].partition("{") if text.startswith("?") else ("", "", text)
-        effects = [skill.effect for call in calls if (skill := self.model.skill(call.name)) is not None]
+        effects = [self.model.skills[call.name].effect for call in calls]
+        done = list(zip(effects, calls, strict=True))
         self.problem = (
             self._unnamed(calls)
-            or self._unseen(calls)
-            or self._unasked_state(calls)
-            or self._without_order(effects)
-            or self._misplaced(calls)
+            or self._unseen(done)
+            or self._unasked_state(done)
+            or self._without_order([effect for effect in effects if not isinstance(effect, _NO_ACTS)])
+            or self._misplaced(done)
             or self._impossible(effects)
             or self._miscounted(text)
             or self._in_wrong_case([*self._cases, case], effects, block)
@@ -153,49 +155,41 @@ class OrderCheck(PlanCheck):
 
     def _unnamed(self, calls: Iterable[SkillCall]) -> str:
         """Returns why a call speaks of nothing that can be seen; empty if it does not."""
-        for call in calls:
-            skill = self.model.skill(call.name)
-            for argument, value in zip(skill.arguments if skill else (), call.arguments, strict=False):
-                if argument.type is ArgumentType.IDENTIFIER and value in _NOBODY:
-                    return f"{value!r} is the name of no thing"
-        return ""
+        names = (name for call in calls for name in self.model.skills[call.name].names_in(call))
+        return next((f"{name!r} is the name of no thing" for name in names if name in _NOBODY), "")
 
-    def _misplaced(self, calls: Iterable[SkillCall]) -> str:
+    def _misplaced(self, done: Iterable[tuple[Effect, SkillCall]]) -> str:
         """Returns why the robot is not sent to a thing: it is quoted only, or too near; empty if it may be."""
-        for call in calls:
-            skill = self.model.skill(call.name)
+        for effect, call in done:
             for name in acted_on(self.model, call):
                 words, said = {*name_words(name)}, bare_words(self._said)
                 quoted = (each for each in self._quoted if words & each and not each <= words)  # not what is on a label
                 if any(quoted) and words.isdisjoint(said):
                     return f"only a quotation speaks of the {name.replace('_', ' ')}"
                 near = _TOO_NEAR.search(self._said)
-                if near and skill and isinstance(skill.effect, (Approach, GoTo, MoveTool)):
+                if near and isinstance(effect, (Approach, GoTo, MoveTool)):
                     elsewhere = bare_words(_TOO_NEAR.sub(" ", self._said))
                     if not words.isdisjoint(bare_words(near[1])) and words.isdisjoint(elsewhere):
                         return f"the instruction wants more distance from the {name.replace('_', ' ')}"
         return ""
 
-    def _unseen(self, calls: Iterable[SkillCall]) -> str:
+    def _unseen(self, done: Iterable[tuple[Effect, SkillCall]]) -> str:
         """Returns why a question is none for a camera: it is about the robot itself; empty if it may be one."""
-        skills = ((self.model.skill(call.name), call) for call in calls)
-        asked = [str(call.arguments[0]) for skill, call in skills if skill and isinstance(skill.effect, Ask)]
+        asked = [str(call.arguments[0]) for effect, call in done if isinstance(effect, Ask)]
         is_of_itself = any(map(_STATE.search, asked)) and _ASKS_OF_ITSELF.search(self._said)
         return "a camera does not see how the robot itself is; look at its dashboard" if is_of_itself else ""
 
-    def _unasked_state(self, calls: Iterable[SkillCall]) -> str:
+    def _unasked_state(self, done: Sequence[tuple[Effect, SkillCall]]) -> str:
         """Returns what of a thing is not asked, where a plan only looks whether it is there; empty if nothing is."""
-        effects = [(skill.effect, call) for call in calls if (skill := self.model.skill(call.name)) is not None]
-        if any(isinstance(effect, Ask) for effect, _ in effects):
+        if any(isinstance(effect, Ask) for effect, _ in done):
             return ""
-        looks = (call for effect, call in effects if isinstance(effect, Perceive) and effect.quantity == "visible")
+        looks = (call for effect, call in done if isinstance(effect, Perceive) and effect.quantity == "visible")
         things = {word for call in looks for word in name_words(str(call.arguments[0]))[-1:]}
         states = (state for state in _HAS_STATE.finditer(self._said) if things.intersection(bare_words(state[1])))
         return next((f"the plan only looks whether it is there, and not {state[0]!r}" for state in states), "")
 
-    def _without_order(self, effects: Iterable[object]) -> str:
+    def _without_order(self, acts: Sequence[Effect]) -> str:
         """Returns why what a statement does is not ordered; empty if it is, or does nothing."""
-        acts = [effect for effect in effects if not isinstance(effect, _LOOKS)]
         if acts and self._no_order:
             return self._no_order
         if not all(isinstance(act, Turn) for act in acts) and _OPPOSITE.search(self._said):
@@ -203,12 +197,12 @@ class OrderCheck(PlanCheck):
         if (
             not _IN_A_CASE.search(self._said)
             and _STAY.search(self._said)
-            and any(isinstance(effect, _TRAVELS) for effect in acts)
+            and any(isinstance(act, _TRAVELS) for act in acts)
         ):
             return "the instruction says to move, and not to"
         return ""
 
-    def _impossible(self, effects: Iterable[object]) -> str:
+    def _impossible(self, effects: Iterable[Effect]) -> str:
         """Returns why no plan does what is ordered: two opposites at once, or one thing for ever; empty if one may."""
         for effect in effects:
             if not isinstance(effect, (NoEffect, Perceive, Replan, Say, Stop)) and _FOREVER.search(self._said):
@@ -228,12 +222,10 @@ class OrderCheck(PlanCheck):
             return ""
         return f"the plan does it {math.prod(loops)} times, and the instruction says {stated}"
 
-    def _in_wrong_case(self, cases: Iterable[str], effects: Iterable[object], block: str) -> str:
+    def _in_wrong_case(self, cases: Iterable[str], effects: Sequence[Effect], block: str) -> str:
         """Returns why a statement acts where the instruction says not to; empty if it does not."""
-        effects = list(effects)
-        acts = any(not isinstance(effect, _LOOKS) for effect in effects)
         cases = [case for case in cases if case]
-        if not acts:
+        if all(isinstance(effect, _NO_ACTS) for effect in effects):
             is_end = bool(cases) and ("->" in block or "fail(" in block)
             self._is_guarded |= is_end or any(isinstance(effect, Delay) for effect in effects)
             return ""

@@ -68,7 +68,7 @@ UNIT = {
     name: (kind, factor) for kind, units in _UNITS.items() for factor, names in units.items() for name in names.split()
 }
 """What a unit measures, and its size in the unit of that kind, by each of its names."""
-_SMALLER = {"m": 1.0, "foot": 2.54, "feet": 2.54, "ft": 2.54, "'": 2.54}  # two foot six, 5' 10; see also _METRES
+_SMALLER = {"foot": 2.54, "feet": 2.54, "ft": 2.54, "'": 2.54}  # two foot six, 5' 10; see also _METRES
 _DETERMINERS = frozenset(_split("a an the your my our this that his her its their each all total front"))
 _TURNS = frozenset(_UNITS[QuantityKind.ANGLE][360.0].split())
 _METRES = frozenset(_UNITS[QuantityKind.LENGTH][100.0].split())
@@ -121,6 +121,7 @@ _MORE = frozenset(("more", "further", "extra", "additional"))
 _SMALLEST_ANGLE = 30.0  # degrees: nobody asks for thirty turns, but for "a 180 turn"
 _ATTACHED_ONLY = frozenset(("in", "s", "m", "h", "mil", '"', "'"))
 """Units that are words of their own, too: taken only behind digits ("2 m", "3 in"), never behind a number word."""
+_SPOKEN_UNITS = UNIT.keys() - _ATTACHED_ONLY
 _MISHEARD = {"to": 2.0, "too": 2.0, "for": 4.0}
 _BEHIND_MISHEARD = frozenset(_split("metres meters yards inches centimetres centimeters degrees"))
 """Speech recognition writes "for metres" and "too feet"; but something may be "for feet"."""
@@ -195,10 +196,10 @@ TURN_BEFORE = re.compile(
 )
 """What stands before an amount by which to turn; the last group is the side, if it is said."""
 _CLAUSE_ENDS = r"\s*(?:$|[,.;:!?]|(?:and|then|or|please|to|again|(?:of )?(?:them|those)|will do|is enough|it is)\b)"
-_SIDE_BEFORE = re.compile(
+_WAY_BEFORE = re.compile(
     rf"(?:^|\b(?!(?:the|its?|my|your|one|which|that)\b)\w+ |[^\w\s] ?){SIDE},? (?:by |for )?(?:another )?$"
 )
-_SIDE_BEHIND = re.compile(rf" (?:to (?:the|your) )?{SIDE}(?={_CLAUSE_ENDS})")
+_WAY_BEHIND = re.compile(rf" (?:to (?:the|your) )?{SIDE}(?={_CLAUSE_ENDS})")
 _MENDED = re.compile(
     r"\b(?:make (?:it|that)|(?:(?:no|or)(?:,? rather)?|actually|i mean|sorry|nope|rather|correction),?|wait,)"
     r"(?: only| just)? $"
@@ -234,8 +235,8 @@ def _with_borrowed_units(text: str, read: Iterable[tuple[Quantity, float]]) -> I
         if said.kind is QuantityKind.COUNT and said.value > 0 and text[end : said.start].strip():
             before, behind = text[max(0, said.start - 40) : said.start], text[said.end : said.end + 40]
             stands_alone = _NO_NOUN.match(behind) is not None
-            has_side = stands_alone and _SIDE_BEFORE.search(before) is not None
-            has_side |= _SIDE_BEHIND.match(behind) is not None and not before.endswith("the ")
+            has_side = stands_alone and _WAY_BEFORE.search(before) is not None
+            has_side |= _WAY_BEHIND.match(behind) is not None and not before.endswith("the ")
             has_side &= TURN_BEFORE.search(before) is None
             another = _ANOTHER.search(before) if stands_alone and not has_side else None
             kind = "LENGTH" if has_side else another and another.lastgroup
@@ -282,13 +283,13 @@ class _Reader:
             return None
         is_digits = self._tokens[self._at - 1].is_digits
         kind, factor = QuantityKind.COUNT, 1.0
-        self._skip(*_MORE, only_before_unit=True)
-        self._skip(*_OF_A, only_before_unit=True)
+        self._skip(_MORE)
+        self._skip(_OF_A)
         unit = self._word()
         if unit in UNIT and self._word(1) in ("/", "per"):
             return None  # a speed
         is_word = self._is_in_front() or self._is_size()
-        if unit in UNIT and (is_digits or unit not in _ATTACHED_ONLY) and not is_word:
+        if unit in (UNIT if is_digits else _SPOKEN_UNITS) and not is_word:
             if unit in _TURNS and self._tokens[self._at - 1].text in _ARTICLES and self._at == start + 1:
                 return None  # "make a turn": by how much is not said
             kind, factor = UNIT[unit]
@@ -313,15 +314,11 @@ class _Reader:
         """Whether a unit begins here of which one is meant: "another metre", "an extra foot", "every metre"."""
         is_more = self._word(-1) in _MORE and self._word(-2) in _ARTICLES
         is_each = self._word(-1) in _EACH and (self._word(-1) == "another" or self._word(1) in _BEHIND_EACH)
-        return (is_more or is_each) and self._word() in UNIT.keys() - _TURNS - {*_ATTACHED_ONLY}
+        return (is_more or is_each) and self._word() in _SPOKEN_UNITS - _TURNS
 
     def _is_in_front(self) -> bool:
         """Whether "in" is no inch here: "1 m 80 in front", "shelf 4 in aisle 3"."""
         return self._word() == "in" and self._word(1) not in _BEHIND_INCHES
-
-    def _has_unit(self, ahead: int) -> bool:
-        """Whether a part has a unit of its own: "and a half turn", "and a third of a full turn"."""
-        return self._unit(ahead) not in ("", *_ATTACHED_ONLY)
 
     def _unit(self, ahead: int = 0) -> str:
         """Returns the unit that follows, maybe behind "of a"; empty if none does."""
@@ -329,18 +326,18 @@ class _Reader:
             ahead += 1
         return self._word(ahead) if self._word(ahead) in UNIT else ""
 
-    def _skip(self, *words: str, only_before_unit: bool) -> None:
+    def _skip(self, words: frozenset[str]) -> None:
         """Goes past filling words if a unit follows them."""
         ahead = 0
         while self._word(ahead) in words:
             ahead += 1
-        if not only_before_unit or (ahead and self._word(ahead) in UNIT and self._word(ahead) not in _ATTACHED_ONLY):
+        if self._word(ahead) in _SPOKEN_UNITS:
             self._at += ahead
 
     def _rest(self, unit: str, factor: float) -> float:
         """Reads what may follow a unit: "and a half", "one metre twenty", "two foot six"."""
         length, part = self._and_a_part()
-        if length and not self._has_unit(length):
+        if length and self._unit(length) not in _SPOKEN_UNITS:  # not "and a half turn", "and a third of a full turn"
             self._at += length
             return part * factor
         before = self._at
@@ -350,8 +347,7 @@ class _Reader:
         self._at += self._word() == "and"
         number = self._cardinal() if self._word() not in _ARTICLES else None
         follows = self._word()
-        is_part = number is not None and 0 < number * smaller < factor and number == int(number)
-        if is_part and number is not None:
+        if number is not None and 0 < number * smaller < factor and number == int(number):
             own = UNIT.get(follows) if not self._is_in_front() else None
             if own is not None and own[0] is QuantityKind.LENGTH and own[1] < factor:
                 self._at += 1

@@ -33,7 +33,7 @@ _BESIDE = (
 _AWAY = r"(?:off(?: of)?|out of|from)"
 _ON = r"(?:(?:on|in|at) (?:to )?(?:the )?top of|upon|onto|on|into|inside|in|within|toward|to|atop)"
 _RELATION = rf"(?:(?P<side>{_SIDE})|(?P<beside>{_BESIDE})|(?P<away>{_AWAY})|(?P<on>{_ON}))"
-_DETERMINER = r"(?:the|an?|my|your|our|his|her|their|this|thi|that|those|these|some)"
+_DETERMINER = r"(?:the|an?|my|your|our|his|her|their|thi|that|those|these|some)"  # as ``bare_words`` have them
 _PARTS = (
     "and|then|but|or|while|if|unless|which|who|not|no|never|before|after|instead|so|because"
     rf"|{_SIDE}|{_BESIDE}|{_AWAY}|{_ON}"
@@ -41,7 +41,7 @@ _PARTS = (
 _WORD = rf"(?: (?!(?:{_PARTS}|that)\b)\w+)"
 """A word that begins neither another relation nor another part of the sentence: "blue", "carefully", "goes"."""
 _OF_THE_THING = (
-    rf"(?: (?!(?:{_PARTS}|{_DETERMINER}|of|left|right|it|them|both|is|are|was|were|be|been|for|comes?|goe?s?|will|can"
+    rf"(?: (?!(?:{_PARTS}|{_DETERMINER}|of|left|right|it|them|both|is|are|was|were|be|been|for|come|go|will|can"
     r"|should|must|have|has|put|place|pick|take|throw|lay|set|move|push|bring|get)\b)\w+)"
 )
 _UP_TO_IT = rf"\b(?: {_DETERMINER})?{_OF_THE_THING}{{0,2}}(?: of(?: {_DETERMINER})?{_OF_THE_THING}?)? @(\d+)\b"
@@ -50,12 +50,12 @@ _TO_A_PLACE = r"(?: (?:to|in|at|on) an? (?:place|spot|position|point))?"
 _STANDS_IN = re.compile(_RELATION + _UP_TO_IT)
 _IS_WHAT = re.compile(rf"@(\d+){_WORD}{{0,3}}{_TO_A_PLACE} $")
 _IS_THE_ONE = re.compile(
-    r"\b(?:ones?|thing|whatever|what)(?: (?:that|which|is|are|lie|stand|sit|you see|just|directly))* $"
+    r"\b(?:one|thing|whatever|what)(?: (?:that|which|is|are|lie|stand|sit|you see|just|directly))* $"
 )
 _COMES_FIRST = re.compile(r"(?:^|[,;] |\b(?:and|then|please|put|place|lay|set|stick|stack|pop) )$")
 _IS_WHAT_BEHIND = re.compile(rf"{_WORD}{{0,4}} @(\d+)\b")
 _COVERED = re.compile(r"\b(?:cover|top|cap|crown|fill|load|stuff)(?: \w+){0,2}? @(\d+) with(?: \w+){0,3} @(\d+)\b")
-_IT = r"(?:it|them|that|these|those|thi|this)"
+_IT = r"(?:it|them|that|these|those|thi)"
 _IS_IT = re.compile(rf"(?<!\bdo )\b{_IT}{_WORD}{{0,3}} $")
 _ON_IT = re.compile(
     rf"(?:@(\d+){_OF_THE_THING}{{0,3}} )?(?<!next )(?<!close )(?<!closer )(?<!nearer )"
@@ -179,8 +179,7 @@ class RelationCheck(PlanCheck):
         """Returns why a call contradicts the instruction; empty if it does not."""
         if twin := next(filter(None, map(self._named_instead, names)), ""):
             return twin
-        skill = self.model.skill(call.name)
-        match skill.effect if skill else None, names:
+        match self.model.skills[call.name].effect, names:
             case ((Approach() | GoTo() | MoveTool()), [where]):
                 return self._goes_elsewhere(where)
             case Grasp(), [what]:
@@ -220,8 +219,8 @@ class RelationCheck(PlanCheck):
         """Returns why a thing is not to go there: another place is stated, and only one; empty if it may."""
         if _MAY_CHANGE.search(self._text):
             return ""
-        said, place = " ".join(bare_words(self.instruction)), bare_words(_plain(where))
-        before, _, behind = said.partition(f"{' '.join(bare_words(_plain(what)))} ")
+        said, place = " ".join(bare_words(self.instruction)), bare_words(where)
+        before, _, behind = said.partition(f"{' '.join(bare_words(what))} ")
         target = _TARGET.match(behind)
         is_kind = target and [target[2]] == place[1:] and " ".join(place) in before  # "steel crate ... brass crate"
         if target and is_kind and target[1] not in place:
@@ -241,9 +240,9 @@ class RelationCheck(PlanCheck):
         """Returns why a thing is not meant: the instruction names another one that only one word tells from it."""
         if name in self.model.places or any(name in names for names in self._mentions) or _DESCRIBES.search(self._text):
             return ""
-        words = bare_words(name.replace("_", " "))
+        words = bare_words(name)
         for other in (next(iter(names)) for names in self._mentions if len(names) == 1):
-            pairs = [*zip_longest(words, bare_words(other.replace("_", " ")), fillvalue="")]
+            pairs = [*zip_longest(words, bare_words(other), fillvalue="")]
             if len(pairs) > 1 and sum(one != another for one, another in pairs) == 1:
                 return f"the instruction says {_plain(other)}, and not {_plain(name)}"
         return ""
@@ -266,16 +265,14 @@ class RelationCheck(PlanCheck):
     def _stays(self, name: str) -> str:
         """Returns why a thing is not to be moved: the instruction only says what goes there; empty if it may be."""
         mentions = [at for at, names in enumerate(self._mentions) if name in names]
-        places = (each for each in self._said if each.is_reference or each.what)
-        targets = {each.at for each in places if each.is_reference or each.relation in ("on", "beside")}
+        targets = {
+            each.at for each in self._said if each.is_reference or (each.what and each.relation in ("on", "beside"))
+        }
         if not mentions or not targets.issuperset(mentions) or _TURNED_ROUND.search(self._text):
             return ""
-        is_taken_up = _TAKEN_UP.search(self._text.partition(f"@{mentions[0]} ")[2])
-        return (
-            ""
-            if is_taken_up
-            else f"the instruction says what goes to the {_plain(name)} or is there, and not to move that"
-        )
+        if _TAKEN_UP.search(self._text.partition(f"@{mentions[0]} ")[2]):
+            return ""
+        return f"the instruction says what goes to the {_plain(name)} or is there, and not to move that"
 
     def _goes_elsewhere(self, where: str) -> str:
         """Returns why a robot is not to go to a thing; empty if it may."""

@@ -14,7 +14,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
 
 from llm_planner.planning.instruction.quantities import with_plain_amounts
 from llm_planner.planning.plurals import singular
@@ -190,9 +189,9 @@ def is_clear(scene: str, instruction: str, model: RobotModel) -> bool:
         for place, entries in named.items()
         if place + 1 not in named
     )
-    written = {*task.written.split()}
-    unnamed = written & (_UNNAMED | _WHOLES) - (_REFERRING if len(single) > 1 else frozenset())
-    is_plain = not (unnamed or _SUPERLATIVE.search(task.written) or written & (_NEGATIONS | _LEAVES_OPEN))
+    said = {*task.said}
+    unnamed = said & (_UNNAMED | _WHOLES) - (_REFERRING if len(single) > 1 else frozenset())
+    is_plain = not (unnamed or _SUPERLATIVE.search(task.written) or said & (_NEGATIONS | _LEAVES_OPEN))
     unknown = {task.words[place] for place in task.nouns - named.keys()}
     return is_one_each and is_plain and unknown <= _MANNERS
 
@@ -226,7 +225,7 @@ def named_things(scene: str, instruction: str, model: RobotModel) -> tuple[froze
 def is_of_a_kind(instruction: str, model: RobotModel) -> bool:
     """Returns whether a task is about all things of a kind, whatever they are called: "clean the desk"."""
     task = _Task.of(instruction, model)
-    return task.names_kind(()) or not _WHOLES.isdisjoint(task.written.split())
+    return task.names_kind(()) or not _WHOLES.isdisjoint(task.said)
 
 
 def ambiguous_things(scene: str, instruction: str, model: RobotModel) -> Mapping[str, frozenset[str]]:
@@ -238,17 +237,17 @@ def ambiguous_things(scene: str, instruction: str, model: RobotModel) -> Mapping
     """
     task = _Task.of(instruction, model)
     named = task.named_in(scene)
-    written = task.written.split()
-    unknown = {written[place] for place in task.nouns - named.keys()}
-    telling = {word for before, word in pairwise(("", *written)) if word != "it" or before not in _ORDERS | {"at"}}
+    said, pairs = task.said, itertools.pairwise(("", *task.said))
+    unknown = {said[place] for place in task.nouns - named.keys()}
+    telling = {word for before, word in pairs if word != "it" or before not in _ORDERS | {"at"}}
     if task.is_unnamed or not (_NEGATIONS | _POINTING).isdisjoint(telling) or not unknown <= _MANNERS:
         return {}
     meant = {place: _likeliest(entries) for place, entries in named.items() if place + 1 not in named}
     rivals: dict[str, frozenset[str]] = {}
     for place, names in meant.items():
-        purposes = (purpose for at, purpose in meant.items() if "for" in written[max(at - 2, 0) : at])
+        purposes = (purpose for at, purpose in meant.items() if "for" in said[max(at - 2, 0) : at])
         is_said = any(purpose < names for purpose in purposes)  # "the oven for the pizzas"
-        is_one = written[place] == task.words[place] and task.is_definite_at(place)
+        is_one = said[place] == task.words[place] and task.is_definite_at(place)
         if len(names) > 1 and is_one and not is_said:
             rivals |= dict.fromkeys(names, names)
     return {name: names - {name} for name, names in rivals.items()}
@@ -283,7 +282,8 @@ class _Task:
     """The words of an instruction, without those that the robot is to say.
 
     Attributes:
-        written: In their order, with a space before and behind each.
+        said: In their order.
+        written: The same as one text, with a space before and behind each.
         words: The same, in the singular.
         starts: Where each of ``words`` stands.
         no_nouns: Words that stand for no thing: those of orders, but for one that does here (``the lift``).
@@ -291,6 +291,7 @@ class _Task:
         robot_words: Of what the robot can do, in general: ``picture``, ``gripper``.
     """
 
+    said: Sequence[str]
     written: str
     words: Sequence[str]
     starts: Mapping[str, Sequence[int]]
@@ -303,28 +304,28 @@ class _Task:
     @lru_cache(maxsize=64)  # one goal asks for it several times
     def of(instruction: str, model: RobotModel) -> "_Task":
         text = ascii_letters(with_plain_amounts(plain_task(instruction))).lower()
-        written = _WORD.findall(_SAID_ALOUD.sub(" ", _HAND_ME.sub(" ", text)).replace("'s", ""))
-        words = [singular(word) for word in written]
+        said = _WORD.findall(_SAID_ALOUD.sub(" ", _HAND_ME.sub(" ", text)).replace("'s", ""))
+        words = [singular(word) for word in said]
         starts: dict[str, list[int]] = {}
         for place, word in enumerate(words):
             starts.setdefault(word, []).append(place)
         skills = model.skills.values()
         skill_words = frozenset(word for skill in skills for word in _WORD.findall(skill.name) if len(word) > 1)
-        said = " ".join((*model.places, *(f"{skill.alias or ''} {skill.description}" for skill in skills)))
+        abilities = " ".join((*model.places, *(f"{skill.alias or ''} {skill.description}" for skill in skills)))
         return _Task(
-            written=f" {' '.join(written)} ",
+            said=said,
+            written=f" {' '.join(said)} ",
             words=words,
             starts=starts,
-            no_nouns=(_NO_NOUNS | skill_words) - _ORDERS.intersection(_THING.findall(" ".join(written))),
+            no_nouns=(_NO_NOUNS | skill_words) - _ORDERS.intersection(_THING.findall(" ".join(said))),
             skill_words=skill_words,
-            robot_words=frozenset(map(singular, _WORD.findall(said.lower()))),
+            robot_words=frozenset(map(singular, _WORD.findall(abilities.lower()))),
         )
 
     @property
     def is_unnamed(self) -> bool:
         """Whether it speaks of things without naming them."""
-        words = self.written.split()
-        return not (_UNNAMED | _WHOLES).isdisjoint(words) or bool(_SUPERLATIVE.search(self.written))
+        return not (_UNNAMED | _WHOLES).isdisjoint(self.said) or bool(_SUPERLATIVE.search(self.written))
 
     def may_need_all(self, best: Mapping[int, int]) -> bool:
         """Whether it speaks of things in other words than those that name some; ``best`` says how well, by place."""
@@ -333,13 +334,13 @@ class _Task:
             word in _UNNAMED | _WHOLES
             and place not in quantified
             and not (word in _REFERRING and any(before < place for before in quantified))
-            for place, word in enumerate(self.written.split())
+            for place, word in enumerate(self.said)
         )
         return is_unnamed or bool(_SUPERLATIVE.search(self.written)) or self.names_kind(best)
 
     def quantified(self, best: Mapping[int, int]) -> dict[int, frozenset[int]]:
         """Returns where each quantifier stands whose things are all named, and where: "all 12 cups and plates"."""
-        said = self.written.split()
+        said = self.said
         found: dict[int, frozenset[int]] = {}
         for start, word in enumerate(said):
             if word not in _QUANTIFIERS:
@@ -365,8 +366,7 @@ class _Task:
 
         Not with one for the robot itself, where something else is named: "move the tool above the vial".
         """
-        said = self.written.split()
-        own = {place for word in self.robot_words for place in self.starts.get(word, ()) if said[place] == word}
+        own = {place for word in self.robot_words for place in self.starts.get(word, ()) if self.said[place] == word}
         places = (place for kind in _KINDS.intersection(self.words) for place in self.starts[kind])
         return any(place not in named and not (named and place in own) for place in places)
 
@@ -378,15 +378,14 @@ class _Task:
             is_name = word in _DEFINITE or (place in nouns and is_name)
             if place in nouns and not is_name:
                 return False
-        return not nouns or _POINTING.isdisjoint(self.written.split())
+        return not nouns or _POINTING.isdisjoint(self.said)
 
     def is_definite_at(self, place: int) -> bool:
         """Whether the word there ends what "the", "my" or the like begins."""
-        said = self.written.split()
         start = place
-        while start > 0 and self._is_noun(said[start]):
+        while start > 0 and self._is_noun(self.said[start]):
             start -= 1
-        return said[start] in _DEFINITE
+        return self.said[start] in _DEFINITE
 
     def is_circumstance(self, place: int, named: Collection[int]) -> bool:
         """Whether the thing that is named from this word on only says where another one is, or what it is for.
@@ -395,7 +394,7 @@ class _Task:
             place: Of the word.
             named: Places of all words that name things.
         """
-        said = self.written.split()
+        said = self.said
         before = place - 1
         while before >= 0 and (said[before] in _DETERMINERS or (self._is_noun(said[before]) and before not in named)):
             before -= 1
@@ -406,8 +405,7 @@ class _Task:
     @property
     def nouns(self) -> frozenset[int]:
         """Where it has words that may stand for things, and are none of what the robot can do."""
-        words = enumerate(self.words)
-        return frozenset(place for place, word in words if self._is_noun(word) and word not in self.robot_words)
+        return frozenset(place for place, word in enumerate(self.words) if self._is_thing(word))
 
     def named_in(self, scene: str) -> Mapping[int, Sequence[_Entry]]:
         """Returns what the task names of a scene, by the place of the word that does."""
@@ -471,15 +469,14 @@ class _Task:
 
     def _places_of_size(self, name: str) -> frozenset[int]:
         """Returns where the task says all words of a name in another order: "the 10 mm socket"."""
-        words, said = sorted(_WORD.findall(with_plain_amounts(name.replace("_", " ")))), self.written.split()
-        starts = range(len(said) - len(words) + 1)
-        found = next((start for start in starts if sorted(said[start : start + len(words)]) == words), None)
+        words = sorted(_WORD.findall(with_plain_amounts(name.replace("_", " "))))
+        starts = range(len(self.said) - len(words) + 1)
+        found = next((start for start in starts if sorted(self.said[start : start + len(words)]) == words), None)
         places = () if found is None else range(found, found + len(words))
-        return frozenset(place for place in places if self._is_noun(said[place]))
+        return frozenset(place for place in places if self._is_noun(self.said[place]))
 
     def _places_of_nouns(self, label: Sequence[str]) -> frozenset[int]:
-        nouns = {word for word in label if self._is_noun(word) and word not in self.robot_words}
-        return frozenset(place for word in nouns for place in self.starts.get(word, ()))
+        return frozenset(place for word in label if self._is_thing(word) for place in self.starts.get(word, ()))
 
     def _mentions(self, text: str) -> Iterator[_Entry]:
         """Yields what the task names somewhere in a text."""
@@ -487,18 +484,11 @@ class _Task:
         words = [singular(match.group()) for match in found]
         start = 0
         while start < len(words):
-            if words[start] not in self.starts:
+            last = min(start + _MAX_NAME_WORDS, len(words)) if words[start] in self.starts else start
+            end = next((end for end in range(last, start, -1) if self._is_mention(words[start:end])), start)
+            if end == start:
                 start += 1
                 continue
-            ends = [
-                end
-                for end in range(start + 1, min(start + _MAX_NAME_WORDS, len(words)) + 1)
-                if self._is_mention(words[start:end])
-            ]
-            if not ends:
-                start += 1
-                continue
-            end = ends[-1]
             places = self._places(words[start:end])
             if (
                 end < len(words)
@@ -512,8 +502,11 @@ class _Task:
 
     def _is_mention(self, words: Sequence[str]) -> bool:
         """Whether these words of a text are what the task calls a thing."""
-        is_thing = self._is_noun(words[-1]) and words[-1] not in self.robot_words
-        return is_thing and _GRAMMAR.isdisjoint(words) and bool(self._places(words))
+        return self._is_thing(words[-1]) and _GRAMMAR.isdisjoint(words) and bool(self._places(words))
+
+    def _is_thing(self, word: str) -> bool:
+        """Whether a word may stand for a thing, and is none of what the robot can do."""
+        return self._is_noun(word) and word not in self.robot_words
 
     def _is_noun(self, word: str) -> bool:
         """Whether a word may stand for a thing."""

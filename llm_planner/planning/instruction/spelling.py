@@ -24,7 +24,7 @@ from llm_planner.planning.untrusted import ascii_letters, scene_names
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
 _MAX_LENGTH = 4096
-_DETERMINERS = re.compile(r"(?:the|an?|my|your|our|his|her|its?|their|thi|this|that|these|those|and)?")
+_DETERMINERS = re.compile(r"(?:the|an?|my|your|our|his|her|its?|their|thi|that|these|those|and)?")
 _SAYS_NOT_WHICH = re.compile(r"whole|entire|old|new|clean|dirty|wet|used|empty|full|spare|broken|own|nice")
 """What a thing is like, and does not tell it from another one that can be seen."""
 
@@ -70,7 +70,7 @@ class Spelling:
 
     def _name(self, name: str) -> str:
         letters = _letters(name)
-        if name in self._known or letters in self._by_letters:
+        if letters in self._by_letters:
             return name if name in self._known else self._by_letters[letters]
         spellings = ["_".join(word.letters for word in words) for words in _occurrences(letters, self._words)]
         names = [spelling for spelling in spellings if not spelling[0].isdigit()]
@@ -123,7 +123,7 @@ def _occurrences(letters: str, words: Sequence[_Word]) -> Iterator[Sequence[_Wor
     for start in range(len(words)):
         rest = letters
         for end in range(start, len(words)):
-            if not rest.startswith(words[end].letters) or not rest:
+            if not rest.startswith(words[end].letters):
                 break
             rest = rest[len(words[end].letters) :]
             if not rest:

@@ -11,7 +11,7 @@ an order as well, whether or not anybody says stop: no motion helps.
 import re
 import unicodedata
 
-from llm_planner.planning.instruction.cries import is_cry
+from llm_planner.planning.instruction.cries import DO_NOT, is_cry
 from llm_planner.robots.effect import Gripper
 from llm_planner.robots.model import RobotModel
 
@@ -36,6 +36,7 @@ _STILL = (
 _MOTION = r"(?:moving|flying|turning|spinning|rotating|going|drifting|climbing|descending)"
 _WAY = r"(?:forwards?|backwards?|back|up|down|left|right|closer|away)"
 _HALT = r"(?:st(?:o+|ah?)p+|halt|fre+ze)"
+_FORBIDS = rf"(?:{DO_NOT}|never)"
 _PERSON = (
     r"(?:kid(?:die)?s?|child(?:ren)?|baby|babies|toddlers?|boys?|girls?|man|men|woman|women|lady|person|people|patients?|"
     r"nurse|daughter|son|wife|husband|mother|father|friend|somebody|someone|dog|cat|puppy|kitten)"
@@ -47,7 +48,7 @@ _OWNER = (
 )
 _NOBODY_MOVES = (
     r"(?:(?:(?:nobody|no one|none of you|nothing)(?: (?:is|s|are|must|may))?(?: to)?|"
-    r"(?:do not|don t|dont) (?:anybody|anyone|any of you|nobody)) (?:moves?|moving|stirs?|budges?|breathes?|lifts? off|"
+    rf"{DO_NOT} (?:anybody|anyone|any of you|nobody)) (?:moves?|moving|stirs?|budges?|breathes?|lifts? off|"
     r"takes? off|lands?|fl(?:y|ies)|goes anywhere)|"
     r"not (?:a|an|one|another|(?:even|so much as) an?) (?:\w+ )?(?:muscle|step|inch|move|twitch|"
     r"(?:milli|centi)met(?:re|er)|budge|wobble)(?: (?:further|back|closer|nearer))?)"
@@ -66,23 +67,22 @@ _STOP = (
     r"(?:pause|hang on|hang tight|wait(?: up)?)\b(?! for\b)",
     rf"(?:stay|remain)(?: {_STILL})?|keep {_STILL}",
     (
-        r"(?:do not|don t|dont|never) (?:you )?(?:dare )?(?:move|moving|budge|twitch|go|stir|fly|(?:come|get)(?= any))"
+        rf"{_FORBIDS} (?:you )?(?:dare )?(?:move|moving|budge|twitch|go|stir|fly|(?:come|get)(?= any))"
         r"(?: (?:an inch|another inch|a muscle|at all|any (?:more|further|closer|nearer)))?|no (?:moving|flying)"
     ),
-    r"(?:do not|don t|dont) touch (?:that|it|anything)|leave (?:it|that)(?: alone)?",
+    rf"{DO_NOT} touch (?:that|it|anything)|leave (?:it|that)(?: alone)?",
     _NOBODY_MOVES,
 )
 _RELEASE = (
     r"let go(?: of (?:me|him|her|it|(?:my|his|her) \w+))?|let (?:me|him|her|it|them|that|this|(?:my|his|her) \w+) go",
     r"release(?: (?:it|me|him|her|that))?|drop it",
 )
-_ORDER = re.compile(rf"\b(?:(?P<stop>{'|'.join(_STOP)})|(?P<release>{'|'.join(_RELEASE)}))\b")
+_AT_ONCE = re.compile(rf"\b(?:(?P<stop>{'|'.join(_STOP)})|(?P<release>{'|'.join(_RELEASE)}))\b")
 _ASIDE = re.compile(
     r"\b(?:at (?:once|all)|whatever (?:you do|happens)|(?:right )?this (?:very )?(?:second|minute)|"
     r"(?:drone|robot|arm) (?:\d{1,2}|one|two|three|four)|"
     r"i (?:need|want|told|order|beg) you to|you (?:must|should|(?:had )?better|(?:need|have|ought) to))\b"
 )
-_FORBIDS = r"(?:do not|don t|dont|never)"
 _HALTED = (
     rf"(?:{_HALT}(?: (?:it|that|there|everything|all|dead|{_MOTION}|where you are|(?:the |your )?(?:arm|drone|robot)))?"
     rf"|{_FORBIDS} (?:you )?move|hold (?:it|still|steady|everything|(?:your )?position)|steady|(?:stay|remain) put|"
@@ -110,7 +110,7 @@ _ASKS = re.compile(
     rf"(?:a )?(?:bit|little) (?:higher|lower|left|right|up|down|back|forwards?|backwards?)|{_HALT})\b"
 )
 """What asks for something, wherever it is said: nothing that only tells what happens."""
-_ORDERS = re.compile(
+_MAY_ASK = re.compile(
     rf"{_ASKS.pattern}|\b(?:and|but|until|till|unless|if|when|once|after|before|while|where|soon|which|who|"
     rf"from|(?:re|are) at the|{_ACT}|looking|picture|photo|higher|lower|home|\d+|left|"
     r"right(?! (?:in|into|under|underneath|beneath|by|there|across|over|above|next|at|near|on|behind|below|now)))\b"
@@ -243,7 +243,7 @@ def plan_of_cry(model: RobotModel, instruction: str) -> str:
     halts = "stop" in _alone(next(filter(_says_more, clauses), ""))
     if not (is_held or must_open or halts or is_cry(clauses) or _reports_caught(clauses)):
         return ""
-    is_held = is_held and not _ORDERS.search(_LETS_GO.sub(" ", _GRIPPED.sub(" ", text)))
+    is_held = is_held and not _MAY_ASK.search(_LETS_GO.sub(" ", _GRIPPED.sub(" ", text)))
     lets_go = (is_held or must_open or _LETS_GO_OF_SOMEBODY.search(text)) and not _KEEP.search(text)
     return _plan_of(model, {"stop", "release"} if lets_go else {"stop"})
 
@@ -287,7 +287,7 @@ def _orders(instruction: str) -> set[str]:
         return {"stop"} if is_gripped else orders
     if _reports_caught(clauses):
         text = " ".join(freed)
-        opens = is_gripped and not _KEEP.search(text) and not _ORDERS.search(_LETS_GO.sub(" ", text))
+        opens = is_gripped and not _KEEP.search(text) and not _MAY_ASK.search(_LETS_GO.sub(" ", text))
         return {"stop", "release"} if opens else {"stop"}
     begun = next(filter(_says_more, freed), "")
     halts = _halts(begun) and (is_gripped or all(map(_orders_nothing_else, clauses)))
@@ -305,8 +305,8 @@ def _reports_caught(clauses: list[str]) -> bool:
     if any(match and (match.re is _CATCHES or match.lastgroup) for match in found):
         return True
     others = [_without_report(clause) for clause, match in zip(clauses, found, strict=True) if not match]
-    whole = [clause for clause, match in zip(clauses, found, strict=True) if match and match.end() < len(clause)]
-    return any(found) and not whole and (not any(map(_says_more, others)) or bool(_alone(*others)))
+    goes_on = any(match and match.end() < len(clause) for clause, match in zip(clauses, found, strict=True))
+    return any(found) and not goes_on and (not any(map(_says_more, others)) or bool(_alone(*others)))
 
 
 def _is_to_be_said(instruction: str) -> bool:
@@ -333,9 +333,9 @@ def _halts(clause: str) -> bool:
 def _alone(*clauses: str) -> set[str]:
     """Returns the orders of which clauses consist; none if they say anything else."""
     text = " ".join(_ASIDE.sub(" ", " ".join(clauses)).split())
-    if not _FILLERS.issuperset(_ORDER.sub(" ", text).split()):
+    if not _FILLERS.issuperset(_AT_ONCE.sub(" ", text).split()):
         return set()
-    return {kind for match in _ORDER.finditer(text) if (kind := match.lastgroup)}
+    return {kind for match in _AT_ONCE.finditer(text) if (kind := match.lastgroup)}
 
 
 def _orders_nothing_else(clause: str) -> bool:
@@ -348,6 +348,6 @@ def _orders_nothing_else(clause: str) -> bool:
 def _without_report(clause: str) -> str:
     """Returns what a clause orders, without a report of what happens behind it."""
     found = _REPORTED.fullmatch(clause)
-    if not found or _ORDERS.search(_NO_ORDER.sub(" ", found["report"] or found["exclaimed"])):
+    if not found or _MAY_ASK.search(_NO_ORDER.sub(" ", found["report"] or found["exclaimed"])):
         return clause
     return found["order"] or ""

@@ -18,7 +18,7 @@ from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
 from llm_planner.robots.effect import Land, Place, Push, TakeOff, Translate
 from llm_planner.robots.model import RobotModel
 
-_SIDES = r"left|right|lft|rgt|\brt\b|\brite\b|write|wright|reich|\bport\b|starboard|side|clock|\b[lr]\b"
+_LEFT_OR_RIGHT = r"left|right|lft|rgt|\brt\b|\brite\b|write|wright|reich|\bport\b|starboard|side|clock|\b[lr]\b"
 _UP = (
     r"up|high|r[io]s(?:e|ing)|rais|lift|climb|ascen|elevat|hoist|levitat|soar|mount|height|altitude|above|over|off|hop|jump"
     r"|leap|roof|ceiling|sky|air|top|tall|loft|gain|low|add|increase|\bz\b|\bhi(?:re)?\b|more|before|back|undo|same|path"
@@ -28,7 +28,7 @@ _DOWN = (
     r"|less|sett?l|close|bottom|height|come|dive|up|high|correct|reduc|plummet|subside|minus|climb|return|was|were|here|again"
 )
 _GROUND = (
-    r"land|down|ground|floor|touch|settle|sit|park|rest|stop|perch|dock|deck|home|base|finish|done|end|pad|put|set|low|alight"
+    r"land|down|ground|floor|touch|sit|park|rest|stop|perch|dock|deck|home|base|finish|done|end|pad|put|set|low|alight"
     r"|off|bed|roost|nest|earth|grass|feet|foot|sleep|enough|call it|day|d(?:awn|oon)|firma|tarmac|pose|air|bring|peace"
     r"|descen|lend"
 )
@@ -84,29 +84,25 @@ class UnaskedCheck(PlanCheck):
     def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement."""
         for call in calls:
-            skill = self.model.skill(call.name)
-            if self._throws_away(call):
-                self.problem = "the instruction says nothing of the bin"
-                return Verdict.CONTRADICTED
-            act, words = ("", "") if skill is None else _act(skill.effect)
+            effect = self.model.skills[call.name].effect
+            if isinstance(effect, Place | Push) and self._throws_away(call):
+                return self.contradicted("the instruction says nothing of the bin")
+            act, words = _act(effect)
             if act and self._is_judged and not re.search(rf"\b(?:{words})", self._said):
-                self.problem = f"the instruction says nothing of {act}"
-                return Verdict.CONTRADICTED
+                return self.contradicted(f"the instruction says nothing of {act}")
         return Verdict.EXPLAINED
 
     def _throws_away(self, call: SkillCall) -> bool:
-        """Returns whether a call puts something into the model's own bin, and nobody speaks of that."""
-        skill = self.model.skill(call.name)
-        brings = skill is not None and isinstance(skill.effect, Place | Push)
+        """Returns whether a call that puts something somewhere has the robot's own bin, and nobody speaks of that."""
         is_own = "bin" in self.model.places and call.arguments[1:2] == ("bin",)
-        return brings and is_own and not _AWAY.search(_THROWN_TO.sub(" ", self._said))
+        return is_own and not _AWAY.search(_THROWN_TO.sub(" ", self._said))
 
 
 def _act(effect: object) -> tuple[str, str]:
     """Returns what an effect does, and the words of which one at least orders it; empty for what has no such words."""
     match effect:
         case Translate(axis=(_, y, z)) if abs(y) > abs(z):
-            return f"going {'left' if y > 0 else 'right'}", _SIDES
+            return f"going {'left' if y > 0 else 'right'}", _LEFT_OR_RIGHT
         case Translate(axis=(x, y, z)) if abs(z) > abs(x):
             return ("going up", _UP) if z > 0 else ("going down", _DOWN)
         case TakeOff():

@@ -36,6 +36,11 @@ class PlanCheck(ABC):
             text: The statement in MiniSpec.
         """
 
+    def contradicted(self, problem: str) -> Verdict:
+        """Returns that the plan contradicts its instruction, and remembers why."""
+        self.problem = problem
+        return Verdict.CONTRADICTED
+
     def finish(self) -> Verdict:
         """Returns how the whole plan stands."""
         return Verdict.EXPLAINED

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
-from llm_planner.core.skill import ArgumentType, Late, SkillCall
+from llm_planner.core.skill import Late, SkillCall
 from llm_planner.language.syntax import (
     Assign,
     Call,
@@ -47,15 +47,6 @@ class Mark:
     where: Alternatives
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """An open condition: what holds behind it if it is false, and how many calls the plan had before it."""
-
-    variables: Mapping[int, ReturnType]
-    where: Alternatives
-    num_calls: int
-
-
 class SafetyGate:
     """Judges the parts of one plan in order. Once it has refused one, it refuses all that follow.
 
@@ -86,10 +77,10 @@ class SafetyGate:
         self._types = TypeChecker(model, max_call_depth=MAX_DEPTH, allowed=allowed)
         self._forecast = Forecast(model)
         self._num_calls = 0
-        self._variables: dict[int, ReturnType] = {}
+        self._variables: Mapping[int, ReturnType] = {}
         self._where = self._forecast.start(start_pose or model.start)
         self._is_grounded = self._must_take_off
-        self._blocks: list[_Block] = []
+        self._blocks: list[tuple[Mark, int]] = []  # where each open one began, and with how many calls
         self._refusal: PlannerError | None = None
 
     def admit(self, part: Part) -> tuple[SkillCall, ...]:
@@ -131,7 +122,7 @@ class SafetyGate:
         if self._permitted is None and not goes_on:
             implied = {MotionKind.TAKE_OFF} if MotionKind.TRAVEL in self._motions else set()
             self._permitted = frozenset(self._motions | implied)
-        self._variables = dict(mark.variables)
+        self._variables = mark.variables
         self._where = self._forecast.anywhere() if pose is None else self._forecast.start(pose)
         self._is_grounded = self._must_take_off
         self._blocks.clear()
@@ -157,7 +148,7 @@ class SafetyGate:
             self._require_harmless(call)
         self._where = self._after(part, self._where)
         if isinstance(part, Opening):
-            self._blocks.append(_Block(dict(variables), self._where, self._num_calls))
+            self._blocks.append((Mark(variables, self._where), self._num_calls))
         self._num_calls, self._variables = num_calls, variables
         return calls
 
@@ -165,10 +156,10 @@ class SafetyGate:
         """Ends the block that was opened last: from here on, its condition may have been true or false."""
         if not self._blocks:
             raise PlannerError(ErrorCode.PLAN_SYNTAX, "a block ends that has not begun")
-        block = self._blocks.pop()
-        self._where = joined(block.where, self._where)
-        self._variables = dict(block.variables)
-        self._num_calls = max(self._num_calls, block.num_calls + 1)
+        before, num_calls = self._blocks.pop()
+        self._where = joined(before.where, self._where)
+        self._variables = before.variables
+        self._num_calls = max(self._num_calls, num_calls + 1)
 
     @property
     def _must_take_off(self) -> bool:
@@ -203,10 +194,8 @@ class SafetyGate:
         """
         if (mentioned := self._mentioned) is None:
             return
-        arguments = zip(self._types.skill(call.name).arguments, call.arguments, strict=True)
-        names = [value for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
-        for name in (str(name) for name in names if not isinstance(name, Late)):
-            if not mentioned.knows(name):
+        for name in self._model.skills[call.name].names_in(call):
+            if not (isinstance(name, Late) or mentioned.knows(name)):
                 problem = f"the plan names {name[:40]!r}, which neither the scene nor the task mentions; name it there"
                 raise PlannerError(ErrorCode.UNKNOWN_OBJECT, problem)
 
@@ -216,10 +205,8 @@ class SafetyGate:
         Raises:
             PlannerError: HARMFUL_REQUEST.
         """
-        skill = self._types.skill(call.name)
-        arguments = zip(skill.arguments, call.arguments, strict=True)
-        names = [str(value) for argument, value in arguments if argument.type is ArgumentType.IDENTIFIER]
-        if harm := harm_of_call(skill.effect, names):
+        skill = self._model.skills[call.name]
+        if harm := harm_of_call(skill.effect, skill.names_in(call)):
             raise PlannerError(ErrorCode.HARMFUL_REQUEST, f"no plan may {harm}; ask for something else")
 
     def _size(self, statement: Statement | Opening, depth: int) -> int:
@@ -234,7 +221,7 @@ class SafetyGate:
             problem = f"blocks are nested deeper than {MAX_DEPTH}; write simpler steps"
             raise PlannerError(ErrorCode.PLAN_TOO_LONG, problem)
         if isinstance(statement, Opening):
-            return sum(1 for test in tests(statement.condition) for _ in _calls_of_test(test))
+            return sum(1 for test in tests(statement.condition) for _ in _calls_in(test))
         body = sum(self._size(inner, depth + 1) for inner in statement.body)
         if isinstance(statement, If):
             return max(1, body + self._size(Opening(statement.condition), depth))
@@ -308,17 +295,12 @@ class SafetyGate:
     def _after_condition(self, condition: Condition, where: Alternatives) -> Alternatives:
         """Returns where the robot may be once a condition is known: all but its first test may be skipped."""
         first, *others = tests(condition)
-        where = self._after_test(first, where)
+        where = self._after_value(first, where)
         for test in others:
-            where = joined(where, self._after_test(test, where))
+            where = joined(where, self._after_value(test, where))
         return where
 
-    def _after_test(self, test: Comparison | Expression, where: Alternatives) -> Alternatives:
-        for call in _calls_of_test(test):
-            where = self._after_call(call, where)
-        return where
-
-    def _after_value(self, value: Expression, where: Alternatives) -> Alternatives:
+    def _after_value(self, value: Comparison | Expression, where: Alternatives) -> Alternatives:
         for call in _calls_in(value):
             where = self._after_call(call, where)
         return where
@@ -341,17 +323,15 @@ def _value(statement: Call | Assign | Return) -> Expression:
     return statement.call if isinstance(statement, Assign) else statement.value
 
 
-def _calls_in(value: Expression) -> Iterator[Call]:
-    """Yields a call after the calls in its arguments: the order in which a robot makes them."""
-    if isinstance(value, Call):
+def _calls_in(value: Comparison | Expression) -> Iterator[Call]:
+    """Yields the calls of a value or a test in the order in which a robot makes them: those in arguments come first."""
+    if isinstance(value, Comparison):
+        yield from _calls_in(value.left)
+        yield from _calls_in(value.right)
+    elif isinstance(value, Call):
         for argument in value.arguments:
             yield from _calls_in(argument)
         yield value
-
-
-def _calls_of_test(test: Comparison | Expression) -> Iterator[Call]:
-    for side in (test.left, test.right) if isinstance(test, Comparison) else (test,):
-        yield from _calls_in(side)
 
 
 def _short(number: int) -> str:

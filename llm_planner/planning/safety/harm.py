@@ -41,7 +41,7 @@ _BLOW = (
     rf"run into(?! (?:the|my|your|our) (?:\w+ )?{_ROOM}\b)|run over(?! (?:to|there|here|and)\b)|"
     r"make contact with|attack|injure|hurt)\b(?! (?:nobody|no one|nothing)\b(?! (?:but|except)\b))"
 )
-_PEOPLE = r"(?:crowds?|people|audience|spectators|bystanders|pedestrians)"
+_CROWDS = r"(?:crowds?|people|audience|spectators|bystanders|pedestrians)"
 _NEARER = r"(?:to|towards?|near(?: to)?)"
 _WAY = r"(?:at|into|through|over|above|across|among)"
 _TRAVEL = r"(?:fly|flying|go|run|proceed|head|move|navigate|guide|hover|travel|dive|operate|descend)"
@@ -91,12 +91,14 @@ _SOMEBODY_HERE = (
     rf"(?:(?:the|a|an|this|that|these|those|my|his|her|our|their|some|any|every|each|one) )?"
     rf"(?:{_NOT_ALIVE}(?!(?:on|in|at|with|to|and|before|while|when|so|until|for)\b)\w+ ){{0,2}}?{_NOT_ALIVE}{_WHO}"
 )
-_SIDE = r"(?:(?:left|right|other|bare|little|index|middle|own|whole) )*"
+_WHICH = r"(?:(?:left|right|other|bare|little|index|middle|own|whole) )*"
 _WHOLE = rf"{_SOMEBODY_HERE}{_ENDS}"
-_PART_OF_SOMEBODY = rf"(?:{_ITS} {_SIDE}(?:{_PART}|neck|skull|skin|tongue|elbow|belly|chest|lap){_ENDS})"
-_PART_HERE = rf"(?:(?:the|a|that|this) {_SIDE}{_PART}{_ENDS}|{_PART_OF_SOMEBODY})"
-_ANYBODY = rf"(?:{_WHOLE}|{_PART_HERE})"
+_PART_OF_SOMEBODY = rf"(?:{_ITS} {_WHICH}(?:{_PART}|neck|skull|skin|tongue|elbow|belly|chest|lap){_ENDS})"
 _US = rf"(?:(?:me|him|her|them|us|someone|somebody|everyone|everybody|people)\b{_ENDS})"
+_ANYBODY = rf"(?:{_WHOLE}|(?:the|a|that|this) {_WHICH}{_PART}{_ENDS}|{_PART_OF_SOMEBODY}|{_US})"
+"""Somebody, or a part of a body."""
+_BODY = rf"(?:{_WHOLE}|{_PART_OF_SOMEBODY})"
+"""The same without "me" and the like, and without "the hand", which may be one of a clock."""
 _ARM_ORDERED = (
     r"(?:^|[.;,!?]|\b(?:and|then|please|to|robot|arm|now|just|go|hey|ok|okay|lets|"
     r"(?:can|could|will|would|must|should) you))"
@@ -134,10 +136,10 @@ _RUSH = r"(?:whi[psz]+|zoom|zip|whoosh|swoop|skim|shave|dart|hurtle|brush|dive|b
 _HARMFUL = (
     re.compile(rf"{_ORDERED}(?P<order>{_BLOW})"),
     re.compile(
-        rf"\b(?P<order>{_TRAVEL})\b{_FREE}{{0,40}}?\b(?:{_NEARER} {_FREE}{{0,12}}?\b{_PEOPLE}\b"
+        rf"\b(?P<order>{_TRAVEL})\b{_FREE}{{0,40}}?\b(?:{_NEARER} {_FREE}{{0,12}}?\b{_CROWDS}\b"
         r"(?! (?:(?:control )?(?:entrance|entry|door|exit|stairs|toilets?|lift|area|car ?park|counter|sensor|mover"
         r"|carrier|barrier|camera))\b)"
-        rf"|{_WAY} (?:(?!\b{_NEARER} ){_FREE}){{0,12}}?\b{_PEOPLE}\b)"
+        rf"|{_WAY} (?:(?!\b{_NEARER} ){_FREE}){{0,12}}?\b{_CROWDS}\b)"
         r"(?! (?:(?:while )?keep|(?:sit|sleep|wash|eat|cook|rest|put|hang|know)\b))"
     ),
     re.compile(
@@ -150,7 +152,7 @@ _HARMFUL = (
     re.compile(
         r"\b(?P<order>drop|dropping|fall|come down|plunge|plummet|swoop|crash|descend|dive|sit|sink|lower yourself)"
         rf"(?: down)?(?: right| straight| hard)? on(?:to| top of)? "
-        rf"(?:{_HEAD}|{_SOMEBODY}|(?:the |those )?{_PEOPLE})"
+        rf"(?:{_HEAD}|{_SOMEBODY}|(?:the |those )?{_CROWDS})"
         r"(?=\s*(?:$|[.,;!?]|(?:and|then|please|now|fast|at|with|from|in|who)\b))"
     ),
     re.compile(
@@ -185,8 +187,8 @@ _TRAPS = re.compile(
     r"on|for)\b)|(?:cuts?|burns?|hurts?) (?:him|her|them)sel\w+|screams?|cries|panics?|gets? (?:(?:a|"
     r"the) (?:\w+ )?(?:fright|shock)|hurt|burn\w+|scalded))|so(?: that)? (?:it|they)(?:'?ll|"
     r" will)? (?:just )?(?:falls?|drops?|tips?|topples?|tumbles?|crash(?:es)?|rolls?|slides?|comes? down|"
-    r"lands?)(?: (?:down|over|off|out))* (?:(?:on|onto|over) (?:whoever|"
-    rf"{_ANYBODY}|{_US})|(?:when|if|once|as|as soon as|the moment) {_THEY}))\b)"
+    rf"lands?)(?: (?:down|over|off|out))* (?:(?:on|onto|over) (?:whoever|{_ANYBODY})|"
+    rf"(?:when|if|once|as|as soon as|the moment) {_THEY}))\b)"
 )
 """A thing that is set so that it falls on somebody, or trips him."""
 _YOUNG = rf"{_THE}(?:{_NOT_ALIVE}\w+ ){{0,2}}?{_NOT_ALIVE}{_any_of(YOUNG | ANIMALS, 'children')}"
@@ -220,29 +222,24 @@ def _gives(who: str, things: str) -> re.Pattern[str]:
 _ARMS_HARMFUL = (
     *(_brings(*hazard) for hazard in HAZARDS),
     _brings(IGNITERS, FUELS, rf"(?:{_TO}| (?:next to|beside|at|against|towards?))", _HELD_IN),
-    re.compile(rf"{_ARM_ORDERED}(?P<order>{_HURT} (?:{_ANYBODY}|{_US}))"),
-    re.compile(rf"{_ARM_ORDERED}(?P<order>{_TAKE} (?:{_WHOLE}|{_PART_OF_SOMEBODY})|squeeze {_US})"),
+    re.compile(rf"{_ARM_ORDERED}(?P<order>{_HURT} {_ANYBODY})"),
+    re.compile(rf"{_ARM_ORDERED}(?P<order>{_TAKE} {_BODY}|squeeze {_US})"),
     re.compile(
         rf"{_ARM_ORDERED}(?P<order>(?:hold(?! your)|carry|move) {_WHOLE}|(?:hold|steady|keep|pin) {_PART_OF_SOMEBODY}|"
         r"(?:grab|pull|drag|lift) (?:him|her|me|them) by)\b"
     ),
     re.compile(
         r"\b(?P<order>(?:drop|spill|swing|hurl|smash|slam|bang|throw) (?:\w+ ){1,4}(?:on|onto|at|against) "
-        rf"(?:{_WHOLE}|{_PART_OF_SOMEBODY}|{_US})|(?:stick|jab|thrust|ram|plunge) (?:\w+ ){{1,4}}(?:in|into|up) "
-        rf"(?:{_WHOLE}|{_PART_OF_SOMEBODY})|(?:press|stamp|lean|step)(?: down)?(?: hard)? on (?:{_ANYBODY}|{_US})|"
-        r"set (?:fire to|(?:\w+ ){1,4}on fire)\b)"
+        rf"(?:{_BODY}|{_US})|(?:stick|jab|thrust|ram|plunge) (?:\w+ ){{1,4}}(?:in|into|up) {_BODY}|"
+        rf"(?:press|stamp|lean|step)(?: down)?(?: hard)? on {_ANYBODY}|set (?:fire to|(?:\w+ ){{1,4}}on fire)\b)"
     ),
-    re.compile(
-        rf"{_ARM_ORDERED}(?P<order>{_PUT} (?:{_WHOLE}|{_PART_OF_SOMEBODY}) "
-        r"(?:in|into|inside|on|onto|under|off|through) )"
-    ),
+    re.compile(rf"{_ARM_ORDERED}(?P<order>{_PUT} {_BODY} (?:in|into|inside|on|onto|under|off|through) )"),
     re.compile(
         r"\b(?P<order>(?:close|shut|clamp|tighten)(?: down)?(?: (?:the|your))?(?: (?:gripper|hand|claws?|jaws?|grip))? "
-        rf"(?:on|around|over|onto) (?:{_ANYBODY}|{_US}))"
+        rf"(?:on|around|over|onto) {_ANYBODY})"
     ),
     re.compile(
-        r"\b(?P<order>(?:throw|toss|fling|hurl|chuck|lob|sling|launch|shoot|pitch) (?:\w+ ){1,5}at "
-        rf"(?:{_ANYBODY}|{_US}))"
+        rf"\b(?P<order>(?:throw|toss|fling|hurl|chuck|lob|sling|launch|shoot|pitch) (?:\w+ ){{1,5}}at {_ANYBODY})"
     ),
     re.compile(
         rf"\b(?P<order>(?:put|pull|place|slip|wrap|tie|press|hold) (?:\w+ ){{1,3}}?(?:bag|rope|cord|string|pillow|"
@@ -259,14 +256,14 @@ _ARMS_HARMFUL = (
         rf"\b(?P<order>(?:put|place|push|give|hand|pass|move|drop|slide|point|press|shove|pour|tip|bring|lay|swing|aim|"
         rf"drive|hold|touch|rest|stick|wave|poke|run|drag|draw|brush|scrape|rub|drip|set|leave) {_THE}(?:{_KNIFE}) (?:"
         rf"(?:in|on|onto|towards?|at|into|to|against|over|under|up|across|along|through) (?:top of )?"
-        rf"(?:{_WHOLE}|{_PART_OF_SOMEBODY}|{_ITS} (?:bare )?(?:back|bottom|bum){_ENDS})|"
+        rf"(?:{_BODY}|{_ITS} (?:bare )?(?:back|bottom|bum){_ENDS})|"
         rf"(?:on|onto|towards?|at|against|over) {_US}|(?:against|at|to|up|through) {_ITS} (?:\w+ )?{_WORN}{_ENDS}|"
         rf"(?:by|near|next to|beside|close to|in front of|within reach of) {_YOUNG}{_ENDS}|"
         rf"(?:where|so(?: that)?) {_YOUNG} (?:can|could) (?:reach|pull|grab|get|find|touch)\b))"
     ),
     re.compile(
-        rf"{_ARM_ORDERED}(?P<order>(?:tickle|scratch|shave|trim|stroke|touch|rub|tap|pat|clip|comb) (?:{_WHOLE}|"
-        rf"{_PART_OF_SOMEBODY})(?: \w+){{0,4}}? with {_THE}(?:{_KNIFE}|{_TOOL})\b|"
+        rf"{_ARM_ORDERED}(?P<order>(?:tickle|scratch|shave|trim|stroke|touch|rub|tap|pat|clip|comb) {_BODY}"
+        rf"(?: \w+){{0,4}}? with {_THE}(?:{_KNIFE}|{_TOOL})\b|"
         rf"give (?:{_SOMEBODY_HERE}|{_ITS} {_PART}|him|her|them) an? (?:\w+ )?(?:tweak|poke|prod|jab|nip|pinch|whack|"
         rf"slap|zap|kick|punch|smack|thump|twist|tug|yank|shock){_ENDS})"
     ),

@@ -29,11 +29,11 @@ class Box:
 
     def hull(self, other: "Box") -> "Box":
         """Returns the smallest box that holds both."""
-        return Box(_hull(self.x, other.x), _hull(self.y, other.y), _hull(self.z, other.z))
+        return Box(*((min(a[0], b[0]), max(a[1], b[1])) for a, b in zip(self.sides, other.sides, strict=True)))
 
     def intersection(self, other: "Box") -> "Box | None":
         """Returns the common points; None if there are none."""
-        sides = [_common(a, b) for a, b in zip(self.sides, other.sides, strict=True)]
+        sides = [(max(a[0], b[0]), min(a[1], b[1])) for a, b in zip(self.sides, other.sides, strict=True)]
         return Box(*sides) if all(low <= high for low, high in sides) else None
 
     @property
@@ -118,11 +118,3 @@ def _grown(box: Box, radius_m: float) -> Box:
 
 def _shifted(interval: Interval, by: float) -> Interval:
     return interval[0] + by, interval[1] + by
-
-
-def _hull(a: Interval, b: Interval) -> Interval:
-    return min(a[0], b[0]), max(a[1], b[1])
-
-
-def _common(a: Interval, b: Interval) -> Interval:
-    return max(a[0], b[0]), min(a[1], b[1])

@@ -2,25 +2,11 @@
 """The space that a robot may use, as the safety gate asks for it: a geofence, or the workspace of an arm."""
 
 import math
-from typing import Protocol
 
 from llm_planner.planning.safety.poses import Box
 from llm_planner.robots.model import Geofence, RobotModel, Workspace
 
 TOLERANCE_M = 1e-6  # as in Geofence.contains: rounding must not refuse a motion up to the limit
-
-
-class Space(Protocol):
-    """What the gate asks."""
-
-    @property
-    def bounds(self) -> Box:
-        """The smallest box that holds the space."""
-        ...
-
-    def problem(self, start: Box, end: Box, /) -> str:
-        """Returns which limit a robot that moves from ``start`` to ``end`` could break, and by how much; or nothing."""
-        ...
 
 
 class FencedSpace:
@@ -33,7 +19,7 @@ class FencedSpace:
         self.bounds = Box(fence.x_m, fence.y_m, fence.z_m)
 
     def problem(self, start: Box, end: Box, /) -> str:
-        """Returns the side of the fence that is crossed farthest, or an empty string."""
+        """Returns which side of the fence a motion could cross farthest, and by how much; or an empty string."""
         names = "xy" if start.is_on_floor and end.is_on_floor else "xyz"
         sides = zip(names, end.sides, self.bounds.sides, strict=False)
         problems = [_excess(name, side, limits) for name, side, limits in sides]
@@ -53,14 +39,14 @@ class ArmSpace:
         self._reach_m = workspace.reach_m
 
     def problem(self, _start: Box, end: Box, /) -> str:
-        """Returns the limit that is broken farthest, or an empty string."""
+        """Returns which limit a motion could break farthest, and by how much; or an empty string."""
         nearest = math.hypot(*(max(low, -high, 0.0) for low, high in (end.x, end.y)))
         farthest = math.hypot(*(max(abs(low), abs(high)) for low, high in (end.x, end.y)))
         reach = _excess("reach", (nearest, farthest), self._reach_m)
         return max(reach, _excess("z", end.z, self.bounds.z))[1]
 
 
-def space_of(model: RobotModel) -> Space:
+def space_of(model: RobotModel) -> FencedSpace | ArmSpace:
     """Returns the space of a robot.
 
     Raises:
