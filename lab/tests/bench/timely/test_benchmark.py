@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 import json
-import math
 
 import pytest
 from typer.testing import CliRunner
@@ -10,7 +9,7 @@ from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import PlannerError
 from llm_planner_lab.bench.decision import run_decision
 from llm_planner_lab.bench.timely.benchmark import Lab, TimelyBench, run_timely
-from llm_planner_lab.bench.timely.metrics import distribution, interval95
+from llm_planner_lab.bench.timely.metrics import distribution
 from llm_planner_lab.cli.bench import app as bench_app
 from llm_planner_lab.cli.trace import app as trace_app
 from llm_planner_lab.simulation.trace import read_trace, write_trace
@@ -57,11 +56,9 @@ def test_delivering_first_segments_first_is_worth_more_than_whole_plans(trace_pa
     assert policies["fcfs"]["urgent"]["utility_mean"] < 1.9
 
 
-def test_distribution_and_interval():
+def test_distribution():
     assert distribution([])["p50"] is None
     assert distribution([1.0, 3.0]) == {"mean": 2.0, "p50": 2.0, "p95": 2.9, "p99": 2.98, "max": 3.0}
-    assert interval95([1.0]) is None
-    assert interval95([1.0, 2.0, 3.0]) == pytest.approx(4.303 / math.sqrt(3))
 
 
 def test_decisions_are_timed():
