@@ -18,6 +18,7 @@ from llm_planner_lab.bench.live import LiveRun, run_live
 from llm_planner_lab.bench.live_stock import STOCK_POLICIES
 from llm_planner_lab.bench.survey import Survey, survey
 from llm_planner_lab.bench.timely.metrics import policy_metrics
+from llm_planner_lab.bench.turns import rotated
 from llm_planner_lab.checkout import commit
 from llm_planner_lab.simulation.records import RunRecord
 from llm_planner_lab.simulation.script import ScriptLibrary
@@ -165,8 +166,7 @@ def run_timely(bench: TimelyBench, lab: Lab, note: Callable[[str], None] = lambd
         lab.surveys(bench)  # no part of any policy's time
     timed = {name: _TimedRuns() for name in names}
     for index in range(len(traces)):
-        first = index % len(names)
-        for name in (*names[first:], *names[:first]):
+        for name in rotated(names, index):
             timed[name].add(partial(lab.run, bench, name, index))
     policies = {name: policy_metrics(done.runs) for name, done in timed.items()}
     engine = {name: engine_metrics(done.runs, done.wall_s, done.cpu_s) for name, done in timed.items()}
