@@ -32,6 +32,8 @@ def test_the_document_has_its_documented_shape(trace_path):
             assert {"utility_mean", "utility_share_of_max", "utility_share_of_bound", "n"} <= set(metrics)
             assert set(metrics["response_time_s"]) >= {"mean", "p50", "p95", "p99"}
             assert metrics["share_served"] == 1.0
+    engine = document["engine_metrics"]["fcfs"]
+    assert engine["virtual_over_cpu"] == engine["virtual_s"] / engine["cpu_s"]
     assert json.loads(json.dumps(document)) == document
 
 
