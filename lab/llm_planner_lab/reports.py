@@ -18,12 +18,12 @@ from llm_planner_lab.bench.admission.experiment import OURS
 from llm_planner_lab.bench.chaos import parts
 from llm_planner_lab.bench.chaos.checks import INVARIANTS
 from llm_planner_lab.bench.chaos.schedule import MEANINGS
+from llm_planner_lab.bench.intervals import interval95, wilson
 from llm_planner_lab.bench.overload import figures as overload_figures
 from llm_planner_lab.bench.overload.benchmark import DEFAULT
 from llm_planner_lab.bench.pipeline import figures as pipeline_figures
 from llm_planner_lab.bench.pipeline import published
 from llm_planner_lab.bench.timebill import aims
-from llm_planner_lab.bench.timely.metrics import interval95
 from llm_planner_lab.simulation.pipeline.schedulers import NAMES
 from llm_planner_lab.tasks.inventory import THINGS_SEEN
 from llm_planner_lab.training.capacity import figures as capacity_figures
@@ -96,7 +96,7 @@ REPORTS: Mapping[str, Callable[[Document], Mapping[str, Any]]] = {
         "has_earlier": any(map(parts.is_earlier, document.values())),
     },
     "chat": _no_facts,
-    "encounters": _no_facts,
+    "encounters": lambda _: {"wilson": wilson},
     "gpu": _no_facts,
     "inventories": lambda _: {"things": THINGS_SEEN},
     "live_policies": _live_facts,

@@ -11,6 +11,7 @@ from llm_planner.core.eviction import num_removed_tokens
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner.core.step import Sequence as Generated
 from llm_planner.engine.backend import TorchBackend
+from llm_planner_lab.bench.turns import rotated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +42,10 @@ def time_steps(
     rounds: int,
     num_steps: int = 8,
 ) -> list[StepTime]:
-    """Returns the time of a step for each ratio; the ratios take turns, so that all see the same machine."""
+    """Returns the time of a step for each ratio.
+
+    The ratios take turns, and each round begins with another one, so that all see the same machine.
+    """
     blocks = num_seqs * (-(-(prompt_tokens + num_steps + 3) // 16))
     backend = TorchBackend(model, num_kv_blocks=blocks, eviction_method=method)
     rng = random.Random(0)
@@ -53,11 +57,12 @@ def time_steps(
     removed = {ratio: num_removed_tokens(sequences[0], ratio) for ratio in ratios}
     decode_s: dict[float, list[float]] = {ratio: [] for ratio in ratios}
     evict_s: dict[float, list[float]] = {ratio: [] for ratio in ratios}
-    for _ in range(rounds):
-        for ratio in ratios:
+    for number in range(rounds + 1):  # the first one warms up
+        for ratio in rotated(ratios, number):
             first_s, *others_s = _steps_s(backend, sequences, removed[ratio], num_steps)
-            decode_s[ratio] += others_s
-            evict_s[ratio].append(first_s - statistics.median(others_s))
+            if number:
+                decode_s[ratio] += others_s
+                evict_s[ratio].append(first_s - statistics.median(others_s))
     backend.close()
     return [
         StepTime(
@@ -73,15 +78,21 @@ def time_steps(
 
 
 def _steps_s(backend: TorchBackend, sequences: Sequence[Generated], num_removed: int, num_steps: int) -> list[float]:
-    """Returns the seconds of decode steps behind a new prefill; the first one evicts."""
+    """Returns the seconds of decode steps behind a new prefill, the first of which evicts.
+
+    A sequence that the model ends goes on behind another token, so that all steps have the same sequences.
+    """
     ids = [sequence.request_id for sequence in sequences]
     prefill = {sequence.request_id: len(sequence.prompt_token_ids) for sequence in sequences}
-    _execute(backend, SchedulerOutput(release=tuple(ids), new=tuple(sequences), num_scheduled_tokens=prefill))
+    output = _execute(backend, SchedulerOutput(release=tuple(ids), new=tuple(sequences), num_scheduled_tokens=prefill))
     step = SchedulerOutput(num_scheduled_tokens=dict.fromkeys(ids, 1))
     evict = dict.fromkeys(ids, num_removed) if num_removed else {}
-    outputs = [_execute(backend, replace(step, evict=evict))]
-    outputs += [_execute(backend, step) for _ in range(num_steps) if not outputs[-1].finished]
-    return [output.duration_s for output in outputs]
+    seconds = []
+    for number in range(num_steps + 1):
+        insert = dict.fromkeys(output.finished, sequences[0].prompt_token_ids[:1])
+        output = _execute(backend, replace(step, insert=insert, evict={} if number else evict))
+        seconds.append(output.duration_s)
+    return seconds
 
 
 def _execute(backend: TorchBackend, scheduled: SchedulerOutput) -> StepOutput:

@@ -14,7 +14,6 @@ from llm_planner.assembly import build_admission, build_loop
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.core.interfaces import Clock
 from llm_planner.core.segment import ReportStatus, Segment, SegmentReport
 from llm_planner.serving.child import ChildServer
 from llm_planner.serving.child_link import Timeouts
@@ -59,16 +58,13 @@ class LiveReplay:
         trace: As the model plans it (``bench.survey``).
         bounds_s: By request id.
         network_latency_s: One way.
-        clock: Tells the time.
     """
 
-    def __init__(
-        self, trace: Trace, bounds_s: Mapping[str, float], network_latency_s: float, clock: Clock | None = None
-    ) -> None:
+    def __init__(self, trace: Trace, bounds_s: Mapping[str, float], network_latency_s: float) -> None:
         self._rows = trace.requests
         self._bounds_s = bounds_s
         self._network_s = network_latency_s
-        self._clock = clock or MonotonicClock()
+        self._clock = MonotonicClock()
         self._changed = threading.Condition()
         self._robots: dict[str, _Robot] = {}
         self._num_open = len(trace.requests)

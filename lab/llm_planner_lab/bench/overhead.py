@@ -4,7 +4,7 @@
 The same plans, one at a time, through the planner's own loop: under a policy that delivers whole plans, and under one
 that suspends a generation at every segment boundary and resumes it before the robot is idle (TimelyLLM, section 7.5.1;
 by task, as in its Table 4). Robots carry segments out in virtual time, so that only the time of the planner
-counts: engine, scheduler, parser.
+counts: engine, scheduler, parser. While they move, an engine cools: before it goes on, it really is left idle.
 """
 
 import statistics
@@ -21,8 +21,9 @@ from llm_planner.core.interfaces import Backend
 from llm_planner.core.request import PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import ReportStatus, SegmentReport
 from llm_planner.core.step import SchedulerOutput, StepOutput
-from llm_planner.serving.events import Event, Finished, SegmentReady
+from llm_planner.serving.events import Event, Finished, PlanComplete, SegmentReady
 from llm_planner.serving.loop import PlannerLoop
+from llm_planner_lab.bench.idle import COLD_S
 from llm_planner_lab.bench.step_log import WatchedBackend
 from llm_planner_lab.bench.timely.metrics import quantile
 from llm_planner_lab.checkout import commit
@@ -52,33 +53,47 @@ class Generated:
 
 
 class Stopwatch:
-    """Drives one loop with one request at a time; only the time inside of the loop's calls counts."""
+    """Drives one loop with one request at a time; only the time inside of the loop's calls counts.
 
-    def __init__(self, loop: PlannerLoop) -> None:
-        self._loop = loop
+    Args:
+        loop: Of the planner.
+        sleep: Waits before a plan goes on, as long as its robot has kept the engine idle, or until it is cold.
+    """
+
+    def __init__(self, loop: PlannerLoop, sleep: Callable[[float], None]) -> None:
+        self._loop, self._sleep = loop, sleep
         self._now_s = 0.0
         self._wall_s = self._cpu_s = 0.0
+        self._idle_s = 0.0  # since the last step
+        self._is_complete = False
         self._reports: list[tuple[float, SegmentReport]] = []
         self._busy_until_s = 0.0
 
     def generate(self, request: PlanRequest) -> Generated:
         """Returns what came of a request whose robot executes and reports without delay of any network."""
-        self._wall_s = self._cpu_s = 0.0
-        self._busy_until_s = self._now_s
+        self._wall_s = self._cpu_s = self._idle_s = 0.0
+        self._busy_until_s, self._is_complete = self._now_s, False
         result = self._timed(self._loop.submit, request)
         while result is None:
             wakeup_s = self._loop.next_wakeup_s(self._now_s)
             if self._reports and (wakeup_s is None or self._reports[0][0] <= wakeup_s):
                 time_s, report = self._reports.pop(0)
-                self._now_s = max(self._now_s, time_s)
+                self._pass_until(time_s)
                 result = self._timed(self._loop.report, report)
             elif wakeup_s is not None:
-                self._now_s = wakeup_s
+                self._pass_until(wakeup_s)
+                if self._idle_s and not self._is_complete:
+                    self._sleep(min(self._idle_s, COLD_S))
+                self._idle_s = 0.0
                 result = self._timed(self._loop.step)
             else:
                 raise PlannerError(ErrorCode.ENGINE_FAILED, f"the planner never answered {request.instruction!r}")
         self._reports.clear()
         return Generated(result, self._wall_s, self._cpu_s)
+
+    def _pass_until(self, time_s: float) -> None:
+        self._idle_s += max(0.0, time_s - self._now_s)
+        self._now_s = max(self._now_s, time_s)
 
     def _timed(self, call: Callable[..., list[Event]], *arguments: object) -> PlanResult | None:
         """Makes a call, which gets the time as its last argument; returns the result of the request if it came."""
@@ -93,6 +108,7 @@ class Stopwatch:
     def _take(self, events: Sequence[Event]) -> PlanResult | None:
         """Lets the robot carry out what came; returns the result if it came too."""
         for event in events:
+            self._is_complete |= isinstance(event, PlanComplete)
             if isinstance(event, SegmentReady):
                 expected_s = event.segment.expected.p50_s
                 started_s = max(self._now_s, self._busy_until_s)
@@ -110,22 +126,25 @@ def run_overhead(
     num_repeats: int,
     tasks: Mapping[str, Sequence[PlanRequest]],
     on_progress: Callable[[str, float], None] = lambda _what, _share: None,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any]:
     """Returns the JSON document: seconds for all plans, whole and segmented, and the overhead in every repeat.
 
     Both ways take turns, and which one begins changes from repeat to repeat, so that a drift of the machine favours
-    neither. A first repeat warms up and does not count. No plan is left out because the model was not sure of it.
+    neither. A first repeat warms up and does not count. No plan is left out because the model was not sure of it, and
+    no segment waits for the rest of its plan: while it did, nothing would be suspended.
 
     Args:
         config: Of the planner; its policy is replaced.
         num_repeats: How often every plan is generated, each way.
         tasks: By name, the requests of each.
         on_progress: Is told what is done, and which share of it.
+        sleep: Waits.
     """
-    config = replace(config, min_confidence=0.0)
+    config = replace(config, min_confidence=0.0, waits_for_plan_s=0.0)
     devices: list[str] = []
     steps: Counter[str] = Counter()
-    watches = {policy: Stopwatch(_loop(config, policy, devices, steps)) for policy in (WHOLE, SEGMENTED)}
+    watches = {policy: Stopwatch(_loop(config, policy, devices, steps), sleep) for policy in (WHOLE, SEGMENTED)}
     steps.clear()  # of the warm-up
     requests = [(task, request) for task, ways in tasks.items() for request in ways]
     repeats: list[dict[str, list[Generated]]] = []
@@ -146,6 +165,7 @@ def run_overhead(
         "commit": commit(),
         "policies": {"whole": WHOLE, "segmented": SEGMENTED},
         "num_repeats": num_repeats,
+        "idle_s": COLD_S,
         "num_left_out": len(requests) - len(same),
         "num_steps": {policy: steps[policy] / (num_repeats + 1) for policy in (WHOLE, SEGMENTED)},
         **_compared(counted, same),

@@ -3,10 +3,11 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from llm_planner.core.config import SchedulerConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.prediction.profile import find_profile
 from llm_planner_lab.bench.section7 import rounded
 from llm_planner_lab.bench.timely.benchmark import Lab, TimelyBench
@@ -20,6 +21,8 @@ PROFILE = "llama3-8b-rtx4090"
 POLICIES = (SchedulerConfig().policy, "fcfs_segment")
 FIRST_SEED = 300
 """The lead was chosen on traces with seeds 0 to 9."""
+SAME = ("profile", "seeds", "first_seed", "duration_s")
+"""What runs must share to stand side by side."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,17 +102,23 @@ class ResumptionBench:
         return [Simulator(trace, config, self.lab.scripts) for trace in self.lab.traces(bench)]
 
     def document(self, label: str, known: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the JSON document: what ``known`` has under other labels, and this run under ``label``."""
-        run = {
+        """Returns the JSON document: what ``known`` has under other labels, and this run under ``label``.
+
+        Raises:
+            PlannerError: INVALID_CONFIG if those runs had other traces or another profile.
+        """
+        run: dict[str, Any] = {
             "profile": PROFILE,
             "seeds": self.num_seeds,
             "first_seed": self.first_seed,
             "duration_s": self.duration_s,
             "resume_margin_s": SchedulerConfig().resume_margin_s,
             "commit": commit(),
-            "rows": rounded(list(self.rows())),
         }
-        return {**known, label: run}
+        document = {**known, label: run}
+        _require_same(document)
+        run["rows"] = rounded(list(self.rows()))
+        return document
 
 
 def _metrics(simulators: Sequence[Simulator]) -> dict[str, Any]:
@@ -147,10 +156,29 @@ def waits(waits_s: Sequence[float]) -> dict[str, Any]:
     }
 
 
+def _require_same(document: Mapping[str, Any]) -> None:
+    for name in SAME:
+        if len({run[name] for run in document.values()}) > 1:
+            values = ", ".join(f"{label}: {run[name]}" for label, run in document.items())
+            message = f"runs with different {name} do not stand side by side ({values}); use another --output"
+            raise PlannerError(ErrorCode.INVALID_CONFIG, message)
+
+
 def facts(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what the page shows beyond the document: the rows of all labels side by side, and scenes in words."""
-    rows = zip(*(run["rows"] for run in document.values()), strict=True)
-    return {"labels": list(document), "sides": [dict(zip(document, row, strict=True)) for row in rows], "about": about}
+    """Returns what the page shows beyond the document: the rows of all labels side by side, and scenes in words.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if the runs had other traces or another profile.
+        KeyError: A run lacks a scene that the first one has.
+    """
+    _require_same(document)
+    runs = {label: {_key(row): row for row in run["rows"]} for label, run in document.items()}
+    sides = [{label: rows[key] for label, rows in runs.items()} for key in next(iter(runs.values()))]
+    return {"labels": list(document), "sides": sides, "about": about}
+
+
+def _key(row: Mapping[str, Any]) -> tuple[object, ...]:
+    return (*(row[field.name] for field in fields(Scene)), row["policy"])
 
 
 def about(row: Mapping[str, Any]) -> str:

@@ -36,7 +36,6 @@ class Drive:
         rng: Of prompts.
         num_slots: Of our scheduler; None hands everything to vLLM at once, for vLLM's own scheduler.
         grammar: Of all generations.
-        clock: Tells the time.
     """
 
     def __init__(
@@ -46,7 +45,6 @@ class Drive:
         num_slots: int | None,
         *,
         grammar: str | None = ENDLESS,
-        clock: Clock | None = None,
     ) -> None:
         config = SchedulerConfig(
             policy="fcfs_stream" if num_slots is None else "tardiness", max_num_seqs=num_slots or MANY
@@ -54,7 +52,7 @@ class Drive:
         self._backend = backend
         self._rng = rng
         self._grammar = grammar
-        self._clock = clock or MonotonicClock()
+        self._clock = MonotonicClock()
         self._scheduler = Scheduler(config, make_policy(config.policy), backend.info)
         self.num_tokens = 0
 

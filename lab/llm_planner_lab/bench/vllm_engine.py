@@ -13,6 +13,7 @@ from llm_planner.core.clock import MonotonicClock, ProcessorClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import Urgency
 from llm_planner.core.step import SchedulerOutput
+from llm_planner_lab.bench.turns import rotated
 from llm_planner_lab.bench.vllm_drive import PROMPT_TOKENS, Drive, make_sequence
 from llm_planner_lab.bench.vllm_stock import ScheduleWatch, stock
 
@@ -80,7 +81,7 @@ class VllmBench:
             "num_requests": self._num_requests,
             "resume": self._resume(),
             "decision": self._cost(),
-            "urgent": {name: self._urgent(name) for name in (OURS, FCFS, PRIORITY, ALONE)},
+            "urgent": self._urgent(),
         }
 
     # --- Resuming
@@ -146,14 +147,21 @@ class VllmBench:
 
     # --- Urgent, all slots busy
 
-    def _urgent(self, name: str) -> dict[str, float]:
-        """Returns medians of how long an urgent request takes: to its first token and to its last, in steps and ms."""
-        tries = []
+    def _urgent(self) -> dict[str, dict[str, float]]:
+        """Returns how long an urgent request takes under each scheduler, which take turns.
+
+        Medians, to its first token and to its last, in steps and ms.
+        """
+        names = (OURS, FCFS, PRIORITY, ALONE)
+        tries: dict[str, list[dict[str, float]]] = {name: [] for name in names}
         for turn in range(NUM_URGENT):
-            self._on_progress(f"urgent requests: {name}", turn / NUM_URGENT)
-            with self._scheduled_by(name):
-                tries.append(self._urgent_once(name))
-        return {key: statistics.median(one[key] for one in tries) for key in tries[0]}
+            for name in rotated(names, turn):
+                self._on_progress(f"urgent requests: {name}", turn / NUM_URGENT)
+                with self._scheduled_by(name):
+                    tries[name].append(self._urgent_once(name))
+        return {
+            name: {key: statistics.median(one[key] for one in ones) for key in ones[0]} for name, ones in tries.items()
+        }
 
     def _scheduled_by(self, name: str) -> AbstractContextManager[None]:
         if name in {OURS, ALONE}:

@@ -13,6 +13,7 @@ from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pipeline_times import PipelineTimes
 from llm_planner.scheduling.pipeline.pacers import BALANCED, BOTH, TOKEN_BUDGET, make_pacer
+from llm_planner_lab.bench.turns import rotated
 from llm_planner_lab.bench.vllm_drive import Drive
 from llm_planner_lab.bench.vllm_stock import stock
 
@@ -55,11 +56,13 @@ class PipelineRun:
         assert times is not None  # it has several stages
         names = (BASELINE, TOKEN_BUDGET, BOTH, BALANCED)
         runs: dict[str, list[dict[str, float]]] = {name: [] for name in names}
-        for turn in range(NUM_TURNS):
-            for name in names:
-                self._on_progress(f"pipeline: {name}", turn / NUM_TURNS)
+        for turn in range(NUM_TURNS + 1):  # the first one warms up
+            for name in rotated(names, turn):
+                self._on_progress(f"pipeline: {name}", turn / (NUM_TURNS + 1))
                 with self._divided_by(name, stages, times):
-                    runs[name].append(self._once(name, turn))
+                    figures = self._once(name, turn)
+                if turn:
+                    runs[name].append(figures)
         return {
             "num_stages": stages,
             "num_requests": self._num_requests,

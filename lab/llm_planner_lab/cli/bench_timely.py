@@ -142,7 +142,10 @@ def overhead(
     output: Annotated[Path | None, typer.Option(help="Directory for overhead.json and overhead.md.")] = None,
     json: JsonFile = None,
 ) -> None:
-    """Measure what it costs to generate plans in segments, suspended and resumed, instead of at once; by task."""
+    """Measure what it costs to generate plans in segments, suspended and resumed, instead of at once; by task.
+
+    Five to ten minutes, most of them until the engine has cooled behind each segment, as it does while a robot moves.
+    """
     with live_lab() as lab:
         document = run_overhead(planner_config(model, config, threads), repeats, table2_requests(), lab.on_progress)
     _write_page("overhead", document, output, json)

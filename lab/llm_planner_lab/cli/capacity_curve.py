@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from llm_planner.cli.options import ConfigOption, JsonOption, ModelOption, SeedOption, ThreadsOption
+from llm_planner.cli.options import ConfigOption, JsonOption, ModelOption, ThreadsOption
 from llm_planner.cli.output import console, error_console, print_json
 
 ProfileArgument = Annotated[
@@ -28,12 +28,11 @@ def curve(
             "Fleets with a robot model of which it plans nothing are left out.",
         ),
     ] = False,
-    seed: SeedOption = 0,
 ) -> None:
     """Simulate how many robots an engine serves in time, and write it into a profile; some minutes per fleet.
 
-    Shares are over three traces, of the seeds from --seed on. ~/get_capacity answers from these curves: drones alone,
-    arms alone, and one of each.
+    Shares are over three traces, of seeds 0 to 2. ~/get_capacity answers from these curves: drones alone, arms alone,
+    and one of each.
     """
     from llm_planner.core.config import SchedulerConfig
     from llm_planner.prediction.profile import find_profile
@@ -54,7 +53,7 @@ def curve(
 
     make_policy(policy)  # a wrong name is found before minutes are spent
     limits = SchedulerConfig(policy=policy, max_num_seqs=batch)
-    seeds = range(seed, seed + NUM_TRACES)
+    seeds = range(NUM_TRACES)
     if own_plans:
         model = find_profile(profile).model
         plans = OwnPlans(planner_config(model, None, 1), RobotLibrary(), note)
@@ -77,15 +76,19 @@ def check(
     model: ModelOption = None,
     config: ConfigOption = None,
     threads: ThreadsOption = 1,
-    seed: SeedOption = 0,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Of the first trace; by default the one after those of the curves.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Try an engine at every saturation that its curves claim: drones, arms, and two mixes; three limits.
 
-    In virtual time, over three traces from --seed on (with seed 0 those of the shipped curves), or with `--live` on
-    the planner itself, over one trace; the profile must be one of this machine, and nothing else may run on it. What
-    is planned: as for the curves, their tasks' plans or those of the model; live always those of the model.
+    In virtual time, over three traces from --seed on, or with `--live` on the planner itself, over one trace; the
+    profile must be one of this machine, and nothing else may run on it. The traces of the curves (seeds 0 to 2) are
+    refused: a claim that was read off them is kept on them. What is planned: as for the curves, their tasks' plans or
+    those of the model; live always those of the model.
     """
+    from llm_planner.core.errors import ErrorCode, PlannerError
     from llm_planner.prediction.profile import find_profile
     from llm_planner_lab.bench.capacity.live_fleet import served_live
     from llm_planner_lab.bench.capacity.own_plans import OwnPlans
@@ -94,16 +97,23 @@ def check(
     from llm_planner_lab.simulation.capacity.saturation import BETWEEN, FLEETS, NUM_TRACES, check_claims, simulated
 
     curves = find_profile(profile).capacity
+    first_seed = NUM_TRACES if seed is None else seed
+    if first_seed < NUM_TRACES:
+        message = (
+            f"the curves were made of the traces of seeds 0 to {NUM_TRACES - 1}, on which their claims are kept; "
+            f"give --seed {NUM_TRACES} or more"
+        )
+        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
     planned_by = curves.planned_by if curves else ""
     with live_lab() as lab:
         units = (parse_fleet(fleet, lab.robots),) if fleet else (*FLEETS, BETWEEN)
         planner = planner_config(model or planned_by or None, config, threads)
         plans = OwnPlans(planner, lab.robots, lambda text: error_console.print(text, markup=False), lab.on_progress)
         if live is None:
-            seeds = range(seed, seed + NUM_TRACES)
+            seeds = range(first_seed, first_seed + NUM_TRACES)
             requests = simulated(profile, seeds, plans.trace if planned_by else None)
         else:
-            requests = served_live(plans, planner, seed, live, lab.on_progress)
+            requests = served_live(plans, planner, first_seed, live, lab.on_progress)
         found = list(check_claims(profile, requests, units))
     if as_json:
         print_json(found)

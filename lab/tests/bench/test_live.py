@@ -144,6 +144,7 @@ def test_policies_are_compared_on_a_live_planner(tmp_path, live_files):
     assert (metrics["n"], metrics["share_served"]) == (2, 1.0)
     assert metrics["response_time_s"]["p50"] > NETWORK_S
     engine = document["engine_metrics"]["fcfs_segment"]
+    assert engine.keys() == {"busy_share", "num_steps", "virtual_s"}, "the engine's process is not timed from here"
     assert 0.0 < engine["busy_share"] < 1.0
     assert engine["num_steps"] > 4
 

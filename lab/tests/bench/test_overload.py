@@ -2,7 +2,8 @@
 """The default policy is not the wrong choice where it was; and the page says what was measured."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
+from itertools import product
 
 import pytest
 from typer.testing import CliRunner
@@ -20,6 +21,7 @@ from llm_planner_lab.bench.overload.benchmark import (
     shortfall,
     urgent_gap,
 )
+from llm_planner_lab.bench.overload.figures import facts
 from llm_planner_lab.bench.timely.metrics import policy_metrics
 from llm_planner_lab.cli.bench import app
 from llm_planner_lab.reports import write_report
@@ -109,6 +111,23 @@ def test_the_command_writes_document_and_page_and_keeps_the_other_part(tmp_path,
     assert "simulated" in page
     write_report("overload", {"factors": document["factors"]}, None, tmp_path / "factors.md")
     assert "What each of the three brings" in (tmp_path / "factors.md").read_text()
+
+
+def test_what_each_of_the_three_brings_has_a_sign():
+    shares = {"tardiness": 0.5, "edf_segment": 0.6, "fcfs_segment": -3.0}
+    rows = [
+        {
+            **asdict(Engine()),
+            "load": 4.0,
+            "order": order,
+            "batch_limit": limit,
+            "sheds_load": sheds,
+            "all": {"share_of_max": share - 0.2 * (limit == "on") + 0.3 * sheds},
+        }
+        for (order, share), limit, sheds in product(shares.items(), ("off", "on"), (False, True))
+    ]
+    (scene,) = facts({"factors": {"rows": rows}})["scenes"]
+    assert scene["brings"] == pytest.approx({"order": -10.0, "limit": -20.0, "shedding": 30.0})
 
 
 def test_a_part_that_does_not_exist_names_those_that_do(tmp_path):

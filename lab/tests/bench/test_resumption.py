@@ -2,10 +2,12 @@
 """What counts as a resumption, whose KV was gone, and the page that says how often robots waited."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 from typer.testing import CliRunner
 
+from llm_planner.core.errors import PlannerError
 from llm_planner_lab.bench import resumption
 from llm_planner_lab.bench.resumption import ResumptionBench, Scene
 from llm_planner_lab.cli.bench import app
@@ -59,3 +61,27 @@ def test_the_command_keeps_runs_of_other_names_and_shows_them_side_by_side(tmp_p
     page = (tmp_path / "resumption.md").read_text()
     assert "before: waited" in page
     assert page.count("| wid2 4x, 200 blocks, KV offloaded | `tardiness` |") == 2
+
+
+def run_of(scenes, **about):
+    rows = [{**asdict(scene), "policy": policy, "of": (scene, policy)} for scene in scenes for policy in ("a", "b")]
+    return {"profile": "p", "seeds": 2, "first_seed": 300, "duration_s": 12.0, **about, "rows": rows}
+
+
+def test_rows_stand_beside_those_of_the_same_scene_and_policy():
+    scenes = [Scene(), SCARCE, Scene(workload="wid1")]
+    sides = resumption.facts({"before": run_of(scenes), "after": run_of(scenes[::-1])})["sides"]
+    assert len(sides) == 6
+    assert all(side["before"]["of"] == side["after"]["of"] for side in sides)
+
+
+@pytest.mark.parametrize("other", [{"seeds": 3}, {"first_seed": 0}, {"duration_s": 60.0}, {"profile": "q"}], ids=str)
+def test_runs_of_other_traces_or_engines_do_not_stand_side_by_side(other):
+    with pytest.raises(PlannerError, match=f"different {next(iter(other))}"):
+        resumption.facts({"before": run_of([Scene()]), "after": run_of([Scene()], **other)})
+
+
+def test_that_is_said_before_anything_runs(monkeypatch):
+    monkeypatch.setattr(ResumptionBench, "rows", lambda _: pytest.fail("it runs"))
+    with pytest.raises(PlannerError, match=r"different profile .*before: p, now: llama3-8b-rtx4090"):
+        SMALL.document("now", {"before": run_of([Scene()])})

@@ -7,8 +7,11 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from llm_planner.core.errors import PlannerError
 from llm_planner.prediction.profile import profile_path
 from llm_planner_lab.cli.capacity import app
+from llm_planner_lab.simulation.capacity import saturation
+from llm_planner_lab.simulation.capacity.saturation import NUM_TRACES
 
 A100 = ["--hardware", "Nvidia A100 GPU", "--model", "meta-llama/Meta-Llama-3-8B"]
 
@@ -56,6 +59,23 @@ def test_a_model_is_not_judged_by_the_table_it_was_fitted_to():
 def test_an_unknown_profile_is_refused_with_the_known_ones(command):
     result = CliRunner().invoke(app, command)
     assert "llama3-8b-rtx4090" in str(result.exception)
+
+
+@pytest.mark.parametrize("seed", [0, NUM_TRACES - 1])
+def test_curves_are_not_checked_on_their_own_traces(seed):
+    result = CliRunner().invoke(app, ["check", "llama3-8b-rtx4090", "--seed", str(seed)])
+    assert isinstance(result.exception, PlannerError)
+    assert f"give --seed {NUM_TRACES} or more" in result.exception.message
+
+
+@pytest.mark.parametrize(("arguments", "first"), [([], NUM_TRACES), (["--seed", "7"], 7)])
+def test_claims_are_tried_on_traces_behind_those_of_the_curves(monkeypatch, arguments, first):
+    asked = []
+    monkeypatch.setattr(saturation, "simulated", lambda _name, seeds, _asked: asked.append(seeds))
+    monkeypatch.setattr(saturation, "check_claims", lambda *_: [])
+    result = CliRunner().invoke(app, ["check", "llama3-8b-rtx4090", *arguments])
+    assert result.exception is None, result.output
+    assert asked == [range(first, first + NUM_TRACES)]
 
 
 def test_claims_are_tried_on_the_planner_itself(tmp_path):

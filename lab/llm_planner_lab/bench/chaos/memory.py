@@ -6,9 +6,10 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from llm_planner_lab.bench.intervals import t_975
+
 MOST_SHARE_PER_HOUR = 0.01
 NUM_BATCHES = 20
-_T_975 = 2.101  # Student's t of 18 degrees of freedom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,6 @@ def growth(samples: Sequence[tuple[float, float]]) -> Growth | None:
     return Growth(
         mean_mb=statistics.fmean(memory),
         mb_per_h=slope,
-        interval_mb_per_h=_T_975 * error,
+        interval_mb_per_h=t_975(NUM_BATCHES - 2) * error,
         step_mb=max(later - before for before, later in zip(memory, memory[2:], strict=False)),
     )

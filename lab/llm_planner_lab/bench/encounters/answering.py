@@ -14,6 +14,7 @@ from enum import Enum
 
 from llm_planner.assembly import build_loop
 from llm_planner.core.config import PlannerConfig
+from llm_planner.core.execution_time import MOST_DECODED_TOKENS
 from llm_planner.core.interfaces import Backend
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import SegmentReport
@@ -38,7 +39,7 @@ class Planner(Enum):
 
 
 class ProfiledBackend(WatchedBackend):
-    """Runs steps on another backend; they take what a profile says.
+    """Runs steps on another backend; they take what a profile says, and what the planner does around them.
 
     Args:
         backend: Does the work.
@@ -49,6 +50,7 @@ class ProfiledBackend(WatchedBackend):
         super().__init__(backend)
         self._profile = profile
         self._kv_tokens: dict[str, int] = {}
+        self._num_since_prompt = 0
         self.stall_s = 0.0  # that the next step takes longer
         self.last_s = 0.0  # that the last step took
 
@@ -63,9 +65,22 @@ class ProfiledBackend(WatchedBackend):
         for name, count in ran.items():
             self._kv_tokens[name] = self._kv_tokens.get(name, 0) + count
         output = super().execute(scheduled)
-        duration_s = self._profile.step_s(chunks) + self._profile.host.around_step_s(len(chunks)) + self.stall_s
+        host = self._profile.host
+        duration_s = self._step_s(chunks) + host.around_step_s(len(chunks)) + self.stall_s
+        for sequence in scheduled.new:
+            duration_s += host.preparation_s(len(sequence.prompt_token_ids)) + host.prediction_s.value
         self.stall_s, self.last_s = 0.0, duration_s
         return replace(output, duration_s=duration_s)
+
+    def _step_s(self, chunks: list[Chunk]) -> float:
+        step_s = self._profile.step_s(chunks)
+        if not chunks:  # KV is released
+            return step_s
+        if any(chunk.num_tokens > MOST_DECODED_TOKENS for chunk in chunks):
+            self._num_since_prompt = 0
+            return step_s
+        self._num_since_prompt += 1
+        return step_s * self._profile.first_ratio(self._num_since_prompt)
 
 
 class Answering:
@@ -100,14 +115,13 @@ class Answering:
         """Sends a request."""
         if planner is Planner.DEAD:
             return
-        prepare_s = self._profile.host.preparation_s(len(request.instruction.split()))
 
         def submit(at_s: float) -> list[Event]:
             if planner is Planner.LATE:
                 self._backends[-1].stall_s = STALL_S
             return self._loop.submit(request, at_s)
 
-        self._arrive(now_s + prepare_s, submit)
+        self._arrive(now_s, submit)
 
     def report(self, report: SegmentReport, now_s: float) -> None:
         """Sends a robot's word on a segment."""

@@ -36,7 +36,7 @@ from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.preparation import Prepared
 from llm_planner.serving.prompt_encoder import PromptEncoder
 from llm_planner_lab.bench.eviction_time import StepTime, time_steps
-from llm_planner_lab.bench.timebill.preparers import SparablePreparer
+from llm_planner_lab.bench.timebill.preparers import WholeScenePreparer
 from llm_planner_lab.simulation.serving import serve_all
 from llm_planner_lab.tasks.sample import FAMILY_NAMES, Difficulty, Task, sample
 
@@ -97,8 +97,8 @@ class FixedRatio(Scheduler):
         return scheduled
 
 
-class _EvictablePreparer(SparablePreparer):
-    """Every request may be evicted, as if it had a time budget."""
+class _EvictablePreparer(WholeScenePreparer):
+    """Every request is shown all of its scene, and may be evicted, as if it had a time budget."""
 
     def prepare(self, request: PlanRequest) -> Prepared:
         return super().prepare(replace(request, time_budget_s=1.0))

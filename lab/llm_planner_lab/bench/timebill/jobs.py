@@ -4,11 +4,8 @@
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from statistics import fmean, stdev
-
-from scipy.stats import binomtest, t
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import BudgetScope, OverrunStrategy, PlanRequest
@@ -164,18 +161,3 @@ def _draw(workload: Workload, seed: int, encoder: PromptEncoder, library: RobotL
     raise PlannerError(
         ErrorCode.INVALID_CONFIG, f"tasks with prompts of {workload.classes} tokens are too rare; ask for fewer"
     )
-
-
-def mean_and_ci95(values: Sequence[float]) -> tuple[float | None, float | None]:
-    """Returns the mean, and the half-width of its 95 % interval (Student's t); None where unknown."""
-    if not values:
-        return None, None
-    if len(values) < 2:
-        return values[0], None
-    return fmean(values), float(t.ppf(0.975, len(values) - 1)) * stdev(values) / len(values) ** 0.5
-
-
-def wilson(num_true: int, num_all: int) -> tuple[float, float]:
-    """Returns the 95 % interval of a share (Wilson): none is without width, as that of a mean is where all agree."""
-    interval = binomtest(num_true, num_all).proportion_ci(0.95, method="wilson")
-    return float(interval.low), float(interval.high)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from llm_planner.core.request import OverrunStrategy
+from llm_planner_lab.bench.intervals import mean_and_ci95, wilson
 from llm_planner_lab.bench.timebill.approaches import fixed
-from llm_planner_lab.bench.timebill.jobs import mean_and_ci95, wilson
 from llm_planner_lab.bench.timebill.lab import Lab
 from llm_planner_lab.bench.timebill.sweep import Cell, Progress, run_cell
 

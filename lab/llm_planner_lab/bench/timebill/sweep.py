@@ -10,9 +10,10 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.core.interfaces import Backend
 from llm_planner.core.request import OverrunStrategy
 from llm_planner.serving.admission import Admission
+from llm_planner_lab.bench.intervals import mean_and_ci95
 from llm_planner_lab.bench.timebill.approaches import OURS, Approach, adaptive, fixed, is_fixed
 from llm_planner_lab.bench.timebill.drive import Answer, Arrival, Driver, make_driver, periodic
-from llm_planner_lab.bench.timebill.jobs import Job, mean_and_ci95
+from llm_planner_lab.bench.timebill.jobs import Job
 from llm_planner_lab.bench.timebill.lab import Lab, MeasuredPreparer
 
 FRACTIONS = (0.2, 0.35, 0.5, 0.7, 0.9, 1.2)

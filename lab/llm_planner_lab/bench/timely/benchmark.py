@@ -3,7 +3,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from llm_planner_lab.bench.live import LiveRun, run_live
 from llm_planner_lab.bench.live_stock import STOCK_POLICIES
 from llm_planner_lab.bench.survey import Survey, survey
 from llm_planner_lab.bench.timely.metrics import policy_metrics
+from llm_planner_lab.bench.turns import rotated
 from llm_planner_lab.checkout import commit
 from llm_planner_lab.simulation.records import RunRecord
 from llm_planner_lab.simulation.script import ScriptLibrary
@@ -165,11 +166,10 @@ def run_timely(bench: TimelyBench, lab: Lab, note: Callable[[str], None] = lambd
         lab.surveys(bench)  # no part of any policy's time
     timed = {name: _TimedRuns() for name in names}
     for index in range(len(traces)):
-        first = index % len(names)
-        for name in (*names[first:], *names[:first]):
+        for name in rotated(names, index):
             timed[name].add(partial(lab.run, bench, name, index))
     policies = {name: policy_metrics(done.runs) for name, done in timed.items()}
-    engine = {name: engine_metrics(done.runs, done.wall_s, done.cpu_s) for name, done in timed.items()}
+    engine = {name: engine_metrics(done, is_live=bench.engine == "live") for name, done in timed.items()}
     for name in names:
         note(summary_line(bench, name, policies[name], engine[name]))
     return {
@@ -220,18 +220,21 @@ def _live_fields(bench: TimelyBench, lab: Lab) -> dict[str, Any]:
     }
 
 
-def engine_metrics(runs: Sequence[RunRecord], wall_s: float, cpu_s: float) -> dict[str, float]:
-    """Returns totals of the engine and of the simulation."""
-    virtual_s, busy_s = sum(run.end_s for run in runs), sum(run.busy_s for run in runs)
-    num_steps = sum(run.num_steps for run in runs)
-    return {
+def engine_metrics(done: _TimedRuns, *, is_live: bool) -> dict[str, float]:
+    """Returns totals of the engine, and how quick a simulation was; a live run has its time in another process."""
+    virtual_s, busy_s = sum(run.end_s for run in done.runs), sum(run.busy_s for run in done.runs)
+    metrics = {
         "busy_share": busy_s / virtual_s if virtual_s else 0.0,
-        "num_steps": num_steps,
+        "num_steps": sum(run.num_steps for run in done.runs),
         "virtual_s": virtual_s,
-        "wall_s": wall_s,
-        "cpu_s": cpu_s,
-        "virtual_over_wall": virtual_s / wall_s if wall_s else 0.0,
-        "virtual_over_cpu": virtual_s / cpu_s if cpu_s else 0.0,
+    }
+    if is_live:
+        return metrics
+    return metrics | {
+        "wall_s": done.wall_s,
+        "cpu_s": done.cpu_s,
+        "virtual_over_wall": virtual_s / done.wall_s if done.wall_s else 0.0,
+        "virtual_over_cpu": virtual_s / done.cpu_s if done.cpu_s else 0.0,
     }
 
 
@@ -241,7 +244,8 @@ def summary_line(
     """Returns one line for people who wait."""
     shares = " ".join(f"{c} {100 * m['utility_share_of_max']:7.2f} %" for c, m in classes.items() if not c.isdigit())
     reuse = "reused" if bench.reuses_prefixes else "not reused"
-    speed = f"{engine['virtual_over_wall']:.0f}x real time"
     if bench.engine == "live":
         speed = f"live, engine busy {100 * engine['busy_share']:.0f} % of the time"
+    else:
+        speed = f"{engine['virtual_over_wall']:.0f}x real time"
     return f"{bench.workload} {bench.load:g}x, prefixes {reuse}, {name:13s} {shares}  ({speed})"

@@ -2,15 +2,13 @@
 """What a timely benchmark measures: utility, times and shares per policy and class of requests; JSON-ready."""
 
 import math
-import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from llm_planner.core.errors import ErrorCode
+from llm_planner_lab.bench.intervals import interval95
 from llm_planner_lab.simulation.records import RequestRecord, RunRecord
 
-T_975 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
-"""0.975 quantiles of Student's t with 1, 2, ... degrees of freedom."""
 NOTICED_WAIT_S = 0.001
 """Shorter ones count as none."""
 
@@ -105,14 +103,6 @@ def quantile(ordered: Sequence[float], probability: float) -> float:
     low = int(position)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
-
-
-def interval95(values: Sequence[float]) -> float | None:
-    """Returns the half-width of the 95 % interval of a mean over seeds (Student's t); None with one seed."""
-    if len(values) < 2:
-        return None
-    quantile_t = T_975[len(values) - 2] if len(values) - 2 < len(T_975) else 1.96
-    return quantile_t * statistics.stdev(values) / math.sqrt(len(values))
 
 
 def _mean(values: Iterable[float]) -> float:

@@ -162,11 +162,6 @@ class AdmissionRun:
             self._result.latencies_s[job_id] = self._now_s - job.arrival_s
             self._policy.finish(job_id)
 
-    def check(self) -> None:
-        """Asserts that the running count of tokens equals a recount."""
-        counted = sum(self._jobs[i].prompt_tokens + self._step - began for i, began in self._began.items())
-        assert counted == self._held_tokens
-
 
 def _view(job_id: int, job: TrueJob, interval: LengthInterval, capacity_tokens: int, *, knows_length: bool) -> Job:
     """Returns what the policy is told; a job that fits alone is no longer than the memory leaves room for."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run behind the planner's own scheduler: the same jobs and step times, a live policy, and real KV accounting."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -30,7 +30,8 @@ class SchedulerRun:
     """Runs all jobs to their end.
 
     Every job is a request of a client that waits for its last token, and each gets one token per step while it runs;
-    a prompt is computed in the step in which its job starts, as in ``AdmissionRun``. Blocks hold one token.
+    a prompt is computed in the step in which its job starts, as in ``AdmissionRun``. Blocks hold one token. What is in
+    the memory is counted here, from what steps compute, free and move, never from what the scheduler believes.
 
     Args:
         jobs: The truth.
@@ -74,7 +75,8 @@ class SchedulerRun:
         self._to_come = sorted(range(len(jobs)), key=lambda i: (jobs[i].arrival_s, i), reverse=True)
         self._alive: dict[str, Generation] = {}
         self._now = 0.0
-        self._host_tokens = 0
+        self._held: dict[str, int] = {}  # tokens whose KV is in the memory: counted from the steps alone
+        self._host: dict[str, int] = {}  # and on the host
         self._result = RunResult(latencies_s=[0.0] * len(jobs))
 
     def run(self) -> RunResult:
@@ -87,8 +89,9 @@ class SchedulerRun:
             while self._to_come and self._jobs[self._to_come[-1]].arrival_s <= self._now:
                 self._add(self._to_come.pop())
             scheduled = self._schedule()
+            offloaded, restored = self._move(scheduled)
             if scheduled.num_scheduled_tokens:
-                self._take_step(scheduled)
+                self._take_step(scheduled, offloaded, restored)
             elif self._to_come:
                 self._now = max(self._now, self._jobs[self._to_come[-1]].arrival_s)
             else:
@@ -126,12 +129,22 @@ class SchedulerRun:
         self._result.decision_s.append(self._clock.now_s() - began_s)
         return scheduled
 
-    def _take_step(self, scheduled: SchedulerOutput) -> None:
+    def _move(self, scheduled: SchedulerOutput) -> tuple[list[int], list[int]]:
+        """Frees and moves KV as an engine would; returns the tokens of each that leaves, and of each that returns."""
+        for request_id in scheduled.release:
+            self._held.pop(request_id, None)
+            self._host.pop(request_id, None)
+        offloaded = {request_id: self._held.pop(request_id) for request_id in scheduled.offload}
+        self._host |= offloaded
+        restored = {request_id: self._host.pop(request_id) for request_id in scheduled.restore}
+        self._held |= restored
+        return list(offloaded.values()), list(restored.values())
+
+    def _take_step(self, scheduled: SchedulerOutput, offloaded: list[int], restored: list[int]) -> None:
         """Gives each scheduled job a token, checks the memory, and ends those that are complete."""
         result, alive, num_tokens = self._result, self._alive, scheduled.num_scheduled_tokens
-        offloaded, restored = ([alive[r].kv_len for r in ids] for ids in (scheduled.offload, scheduled.restore))
         prompts = [n for r, n in num_tokens.items() if not alive[r].is_decoding]
-        before_tokens = sum(alive[r].kv_len for r in num_tokens)
+        before_tokens = sum(self._held.get(r, 0) for r in num_tokens)
         load = StepLoad(
             num_seqs=len(num_tokens),
             kv_tokens=before_tokens + sum(prompts),
@@ -143,8 +156,7 @@ class SchedulerRun:
         result.num_steps += 1
         result.suspensions += len(offloaded)
         result.moved_tokens += sum(offloaded) + sum(restored)
-        self._host_tokens += sum(offloaded) - sum(restored)
-        result.peak_host_tokens = max(result.peak_host_tokens, self._host_tokens)
+        result.peak_host_tokens = max(result.peak_host_tokens, sum(self._host.values()))
         ended = [r for r in num_tokens if alive[r].num_output_tokens + 1 == self._jobs[int(r)].output_tokens]
         output = StepOutput(
             token_ids=dict.fromkeys(num_tokens, (0,)),
@@ -152,14 +164,11 @@ class SchedulerRun:
             duration_s=self._step_time.step_s(load) * self._unit_s,
         )
         self._scheduler.update(scheduled, output, {}, self._now_s)
-        result.overflows += self._held_tokens(num_tokens) > self._capacity_tokens
+        for request_id, count in num_tokens.items():
+            self._held[request_id] = self._held.get(request_id, 0) + count
+        result.overflows += sum(self._held.values()) > self._capacity_tokens
         for request_id in ended:
             job = self._jobs[int(request_id)]
             result.latencies_s[int(request_id)] = self._now - job.arrival_s
             result.cancellations += alive.pop(request_id).num_preemptions
             self._scheduler.end(request_id)
-
-    def _held_tokens(self, ran: Mapping[str, int]) -> int:
-        """Counts what is in the memory after a step, without asking the ledger."""
-        idle = (g for r, g in self._alive.items() if r not in ran and not g.is_offloaded)
-        return sum(self._alive[r].kv_len for r in ran) + sum(g.kv_len for g in idle)

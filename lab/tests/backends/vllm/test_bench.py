@@ -2,6 +2,7 @@
 """The benchmark of vLLM, cut short: our scheduler is taken out and put back, and figures come of it."""
 
 import random
+from contextlib import nullcontext
 
 import pytest
 
@@ -21,6 +22,17 @@ def short(monkeypatch):
     for name, value in {"NUM_RESUMES": 4, "NUM_DECISIONS": 6, "NUM_URGENT": 1, "WARM_UP_STEPS": 4}.items():
         monkeypatch.setattr(vllm_engine, name, value)
     monkeypatch.setattr(vllm_engine, "BUSY_TOKENS", (20, 40))
+
+
+def test_urgent_requests_come_to_one_scheduler_after_the_other(monkeypatch):
+    asked = []
+    monkeypatch.setattr(VllmBench, "_scheduled_by", lambda *_: nullcontext())
+    monkeypatch.setattr(
+        VllmBench, "_urgent_once", lambda _, name: asked.append(name) or {"whole_ms": float(len(asked))}
+    )
+    found = VllmBench(None)._urgent()
+    assert asked[::4] == ["ours", "stock_fcfs", "stock_priority"]
+    assert found["ours"] == {"whole_ms": 8.0}  # of the first, eighth and eleventh
 
 
 def test_every_figure_is_there_and_an_urgent_one_does_not_wait_with_us(backend, short):

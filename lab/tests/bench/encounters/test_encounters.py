@@ -154,5 +154,6 @@ def test_the_bundled_model_answers_and_what_comes_of_it_is_written(tmp_path):
     assert json.loads(out.read_text())["setup"]["num_seeds"] == 2
     assert set(document["questions"]) == {"passes", "comes from"}
     text = page.read_text()
-    assert "| near | neither |  | 2 | 2 | 1 |" in text
+    assert "| near | neither |  | 2 | 2 (34 to 100 %) | 1 |" in text
+    assert "| near | dead | passes | 2 | 0 (0 to 66 %) |" in text
     assert "were known (seeds below" in text

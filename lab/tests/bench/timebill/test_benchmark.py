@@ -153,5 +153,6 @@ def test_a_model_without_a_predictor_is_refused(tmp_path):
 
 def test_the_command_says_what_is_wrong(tmp_path):
     result = CliRunner().invoke(app, ["bench", "timebill", "--quick", "--model", str(tmp_path / "nowhere")])
-    assert result.exit_code != 0
-    assert "MODEL_NOT_FOUND" in result.output or isinstance(result.exception, PlannerError)
+    assert isinstance(result.exception, PlannerError), result.output
+    assert result.exception.code is ErrorCode.MODEL_NOT_FOUND
+    assert "nowhere" in result.exception.message

@@ -7,7 +7,6 @@ import pytest
 from typer.testing import CliRunner
 
 from llm_planner.checkpoints import build_prompt_encoder, resolve_model
-from llm_planner.planning.instruction.shown_scene import shown_scene
 from llm_planner.robots.library import RobotLibrary
 from llm_planner_lab.bench.timebill.eviction import (
     NEEDS_SCENE,
@@ -52,9 +51,7 @@ def test_plans_are_executed_and_kv_is_really_evicted(model, tasks):
     full = score(model, "streaming", 0.0, NEEDS_SCENE, tasks)
     assert full.removed == 0.0
     assert full.num_tasks == 3
-    assert full.mean_prompt_tokens < 200  # a model is shown what the task names, whatever the scene holds
-    many = long_tasks(model, kind=NEEDS_SCENE, num_tasks=12, min_tokens=200, max_tokens=600, seed=3)
-    shown = sorted(many, key=lambda t: len(shown_scene(t.scene, t.instruction, RobotLibrary().get(t.robot))))
-    evicted = score(model, "streaming", 0.9, NEEDS_SCENE, shown[-3:])  # of what is not shown nothing can be evicted
+    assert full.mean_prompt_tokens >= 200
+    evicted = score(model, "streaming", 0.9, NEEDS_SCENE, tasks)
     assert 0.6 < evicted.removed <= 0.9
     assert evicted.num_tasks == 3

@@ -16,10 +16,8 @@ from llm_planner_lab.bench.timebill.jobs import (
     Workload,
     draw_jobs,
     draw_task,
-    mean_and_ci95,
     score,
     share_done,
-    wilson,
 )
 from llm_planner_lab.tasks.inventory import sample_inventory
 from tests.engine.builders import save_model
@@ -85,20 +83,6 @@ def test_numbers_count_in_their_places(jobs):
 
 def test_a_plan_that_the_gate_refuses_scores_nothing(jobs):
     assert score(jobs[0].task, "not a plan", RobotLibrary()).success == 0.0
-
-
-def test_means_and_their_intervals():
-    assert mean_and_ci95([]) == (None, None)
-    assert mean_and_ci95([0.5]) == (0.5, None)
-    mean, ci95 = mean_and_ci95([0.0, 1.0] * 50)
-    assert mean == 0.5
-    assert ci95 == pytest.approx(1.984 * 0.5025 / 10, rel=1e-3)  # 0.975 quantile of Student's t with 99
-
-
-def test_a_share_that_is_always_the_same_is_not_certain():
-    low, high = wilson(48, 48)
-    assert (low, high) == (pytest.approx(48 / (48 + 1.96**2), rel=1e-3), 1.0)
-    assert wilson(0, 48) == (pytest.approx(0.0, abs=1e-12), pytest.approx(1.0 - low))
 
 
 @pytest.fixture(scope="module")

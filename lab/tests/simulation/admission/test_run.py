@@ -2,6 +2,7 @@
 """Runs of admission policies: the numbers of the paper's examples, and a checker that sees what it should."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from llm_planner_lab.simulation.admission.algorithms import admission_names, mak
 from llm_planner_lab.simulation.admission.algorithms.interface import Decision
 from llm_planner_lab.simulation.admission.jobs import TrueJob
 from llm_planner_lab.simulation.admission.run import AdmissionRun
+from llm_planner_lab.simulation.admission.scheduler_run import SchedulerRun
 from llm_planner_lab.simulation.admission.step_time import UnitSteps
 
 
@@ -22,7 +24,14 @@ def jobs_of(*lengths):
 
 def run(name, jobs, intervals, capacity, seed=0, step_time=None):
     policy = make_admission(name, capacity, random.Random(seed))
-    return AdmissionRun(jobs, intervals, policy, capacity, step_time or UnitSteps()).run()
+    one, decide = AdmissionRun(jobs, intervals, policy, capacity, step_time or UnitSteps()), policy.decide
+
+    def recount_and_decide(step):
+        assert one._held_tokens == sum(jobs[i].prompt_tokens + step - began for i, began in one._began.items())
+        return decide(step)
+
+    policy.decide = recount_and_decide
+    return one.run()
 
 
 @pytest.mark.parametrize(("name", "total"), [("h_sf", 5), ("a_max", 9), ("a_min", 5), ("a_l", 5), ("adaptive", 5)])
@@ -85,6 +94,28 @@ def test_the_checker_sees_an_overflow():
     held = AdmissionRun(jobs, intervals, Greedy(), 13, UnitSteps()).run()
     assert held.overflows == 1  # 10, 12, 14 tokens
     assert AdmissionRun(jobs, intervals, Greedy(), 14, UnitSteps()).run().overflows == 0
+
+
+def live_run(capacity, jobs, intervals):
+    return SchedulerRun(jobs, intervals, "fcfs", capacity, UnitSteps())
+
+
+def test_the_checker_of_a_live_policy_counts_what_steps_leave_in_the_memory():
+    jobs, intervals = jobs_of((4, 3), (4, 3)), [LengthInterval(3, 3)] * 2
+    run = live_run(14, jobs, intervals)
+    run._capacity_tokens = 11
+    assert run.run().overflows == 1  # 8, 10, 12 tokens: the last one's KV is never computed
+    assert live_run(14, jobs, intervals).run().overflows == 0
+
+
+def test_it_does_not_believe_the_scheduler():
+    """An engine that is never told to free KV still holds it, whatever the scheduler keeps in its books."""
+    jobs, intervals = jobs_of((4, 12), (4, 12)), [LengthInterval(1, 12)] * 2
+    assert live_run(20, jobs, intervals).run().overflows == 0
+    run = live_run(20, jobs, intervals)
+    schedule = run._scheduler.schedule
+    run._scheduler.schedule = lambda now_s: replace(schedule(now_s), release=())
+    assert run.run().overflows > 0
 
 
 def test_a_policy_that_runs_no_request_is_named():
