@@ -72,7 +72,7 @@ class LoopView:
     Attributes:
         at_s: The moment, on the clock of the loop.
         max_num_seqs: Slots.
-        num_prefix_kv_blocks: Blocks of the shared prefixes.
+        num_prefix_kv_blocks: Blocks of the shared prefixes; 0 where the engine keeps them as it likes.
         num_offloaded_kv_blocks: Blocks in host memory.
         goals: Running ones first, then those that lose utility first; ``MAX_GOALS`` at most.
     """
@@ -166,7 +166,7 @@ def look(
         at_s=now_s,
         status=status,
         max_num_seqs=scheduler.config.max_num_seqs,
-        num_prefix_kv_blocks=ledger.num_kv_blocks - ledger.capacity_blocks,
+        num_prefix_kv_blocks=ledger.pinned_blocks,
         num_offloaded_kv_blocks=ledger.offloaded_blocks,
         totals=totals,
         goals=tuple(_goal_view(goal, scheduler, end_s(goal), now_s) for goal in shown),
