@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
 from llm_planner.core.config import NodeSettings, PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -197,10 +197,16 @@ def _schema(cls: type) -> type[BaseModel]:
         else:
             names = field.metadata["one_of"]
             limits = Field(ge=field.metadata["minimum"], le=field.metadata["maximum"])
-            fields[field.name] = (Literal[names] if names else Annotated[field.type, limits], field.default)
+            kind = Annotated[Literal[names], BeforeValidator(_name)] if names else Annotated[field.type, limits]
+            fields[field.name] = (kind, field.default)
     return create_model(
         cls.__name__, __config__=ConfigDict(extra="forbid", allow_inf_nan=False, protected_namespaces=()), **fields
     )
+
+
+def _name(value: object) -> object:
+    """Returns the name that a value of YAML stands for: it reads on and off as true and false."""
+    return value if not isinstance(value, bool) else "on" if value else "off"
 
 
 def _to_dataclass(cls: Callable[..., T], values: dict[str, Any]) -> T:

@@ -51,7 +51,8 @@ for which the parameters of the planner node have no meaning. Paths in it are re
 program is started, not to the file. `engine.model: /path/to/chat-model` is another way to write a parameter of a
 section.
 `--ros-args --params-file` needs the form of ROS, in which [config/planner.yaml](../config/planner.yaml) shows all
-defaults: an empty list is `[""]` there. Everything else takes this form too, and reads it as ROS does: sections whose
+defaults: an empty list is `[""]` there, and the names `"on"` and `"off"` are in quotes, because ROS reads them as true
+and false otherwise. Everything else takes this form too, and reads it as ROS does: sections whose
 name is that of the planner's node count (`/**`, `/planner`), the last one wins for each parameter, and sections of
 other nodes may be there. A file without a section for the planner is refused. On a command line of ROS a parameter of
 a section is `-p engine.model:=/path/to/chat-model`.

@@ -54,6 +54,7 @@ def test_names_that_a_setting_may_have_are_those_of_the_code():
     [
         ("scheduler: {batch_limit: maybe}", "scheduler.batch_limit: Input should be 'auto', 'on' or 'off'"),
         ("engine: {lookahead: far}", "engine.lookahead: Input should be 'auto', 'always', 'prompt', 'forced' or 'off'"),
+        ("engine: {lookahead: on}", "engine.lookahead: Input should be 'auto', 'always', 'prompt', 'forced' or 'off'"),
         ("chat_segments: x", "chat_segments: Input should be 'sentence' or 'paragraph'"),
         ("scheduler: {max_num_seq: 8}", "scheduler.max_num_seq: there is no such setting; did you mean max_num_seqs?"),
         ("engin: {model: x}", "engin: there is no such setting; did you mean engine?"),
@@ -72,6 +73,20 @@ def test_a_mistake_is_named_with_what_to_write_instead(tmp_path, text, words):
     with pytest.raises(PlannerError, match=words) as caught:
         load_config(path)
     assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "engine: {lookahead: off}\nscheduler: {batch_limit: on}",
+        "engine.lookahead: false\nscheduler.batch_limit: 'on'",
+    ],
+)
+def test_on_and_off_are_names_although_yaml_reads_them_as_truth(tmp_path, text):
+    (path := tmp_path / "planner.yaml").write_text(text, encoding="utf-8")
+    config = load_config(path)
+    assert (config.engine.lookahead, config.scheduler.batch_limit) == ("off", "on")
+    assert plain_parameters(path) == {"engine.lookahead": "off", "scheduler.batch_limit": "on"}
 
 
 SECTIONS = {

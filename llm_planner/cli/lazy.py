@@ -86,7 +86,7 @@ def laboratory_commands(names: Iterable[str]) -> Sequence[TyperCommand]:
     for point in entry_points(group=ENTRY_POINTS):
         try:
             found |= {command.name: command for command in point.load()}
-        except ImportError:  # its files are gone, its metadata is not
+        except (ImportError, AttributeError):  # what it names is gone, its metadata is not
             continue
     return [*found.values(), *(MissingCommand(name) for name in names if name not in found)]
 

@@ -103,12 +103,13 @@ def _version(version: bool = typer.Option(False, "--version", help="Print the ve
 
 def main() -> None:
     """Runs the command line; an expected failure is one line (with ``--json`` one object) and exit status 1."""
+    asked: dict[str, bool] = {}
     try:
-        app()
+        app(obj=asked)
     except PlannerError as error:
         from llm_planner.cli.output import print_error, print_json
 
-        if "--json" in sys.argv:
+        if asked.get("json"):
             print_json({"error_code": int(error.code), "error_msg": error.message})
         else:
             print_error(error)

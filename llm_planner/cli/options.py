@@ -43,6 +43,12 @@ def complete_robot(incomplete: str) -> list[str]:
     return sorted(name for robot in found if (name := robot.removeprefix("/")).startswith(incomplete))
 
 
+def _note_json(context: typer.Context, value: bool) -> bool:
+    """Notes for ``main`` whether the command prints JSON; where --json is a file, it does not."""
+    context.ensure_object(dict)["json"] = value
+    return value
+
+
 class Overrun(Enum):
     """``core.request.OverrunStrategy``, as it is typed."""
 
@@ -78,7 +84,10 @@ ModelsOption = Annotated[
     list[Path] | None,
     typer.Option("--models", help="Directory with robot models of your own, searched before the bundled ones."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+JsonOption = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON object instead of text.", callback=_note_json, is_eager=True),
+]
 ModelOption = Annotated[
     str | None, typer.Option("--model", "-m", help="Checkpoint directory, or the name of a bundled model.")
 ]

@@ -30,11 +30,11 @@ def record(
     from llm_planner.ros.spinning import spinning
 
     stop = StopSignal()
-    file = McapRecorder(path)
     with (
         error_console.status(f"waiting for {planner}; Ctrl-C ends") as status,
         spinning("llm_planner_recorder") as node,
     ):
+        file = McapRecorder(path)  # not before: where ROS cannot start, there is no file
         recorder = FleetRecorder(node, planner, file, lambda n: status.update(f"{counted(n, 'message')}; Ctrl-C ends"))
         waited_s = 0.0
         while recorder.failure is None and not stop.wait(0.2) and (duration is None or waited_s < duration):

@@ -5,6 +5,7 @@ import importlib.util
 from collections.abc import Sequence
 from json import dumps as json_text
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -61,9 +62,11 @@ def profile_robot(
 
     library = RobotLibrary(models or [])
     model = library.get(robot)
-    for directory in filter(None, (output, json and json.parent)):
-        with writing(directory):
+    path = library.path_of(robot)
+    for directory in filter(None, (output, json and json.parent, path.resolve().parent if in_place else None)):
+        with writing(directory):  # said before everything is measured
             directory.mkdir(parents=True, exist_ok=True)
+            TemporaryFile(dir=directory).close()
     found = profile(model, num_calls=calls, seed=seed, wind_m_per_s=wind, num_jobs=jobs, on_progress=console.print)
     console.print(_table(f"{robot} in {sim}, held-out calls", found))
     low, high = COVERAGE
@@ -74,16 +77,17 @@ def profile_robot(
     coverage, error = overall_coverage(found)
     console.print(f"of all calls together, {coverage:.1%} (+-{error:.1%})")
     fits = {name: group.after for group in found for name in group.skills}
-    path = library.path_of(robot)
     targets = [path] if in_place else []
     if output is not None:
         targets.append(output / path.name)
         from llm_planner.sim.physics.profiling.figures import draw_profile
 
         parts = {group.label: (group.before, group.after, group.held_out) for group in found}
-        draw_profile(output / f"{robot}.png", f"{robot} in {sim}: {calls} calls, wind {wind:g} m/s", parts)
+        with writing(output):
+            draw_profile(output / f"{robot}.png", f"{robot} in {sim}: {calls} calls, wind {wind:g} m/s", parts)
     for target in targets:
-        write_durations(path, target, fits)
+        with writing(target):
+            write_durations(path, target, fits)
         console.print(f"written: {target}")
     if json is not None:
         rows = [

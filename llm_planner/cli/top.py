@@ -6,7 +6,6 @@ import select
 import sys
 import termios
 import tty
-from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated
@@ -17,14 +16,13 @@ from rich.live import Live
 from llm_planner.cli.options import JsonOption, PlannerOption
 from llm_planner.cli.output import console, plain, print_json
 from llm_planner.cli.top_screen import screen
-from llm_planner.serving.meter import Rates, rates
+from llm_planner.monitoring.pace import Pace
 from llm_planner.serving.planner_view import PlannerView
 
 if TYPE_CHECKING:
     from llm_planner.ros.live_view import ViewListener
 
 SECOND_LOOK_TIMEOUT_S = 1.0
-RATES_OVER_S = 2.0
 
 
 def top(
@@ -49,15 +47,17 @@ def top(
         listener = ViewListener(node, planner)
         before = listener.first(timeout)
         now = listener.fresh(before, SECOND_LOOK_TIMEOUT_S)
-        measured = _rates(before, now)
+        pace = Pace()
+        pace.take(before.loop)
+        pace.take(now.loop)
 
         def robots() -> list[str]:
             return sorted(name.removeprefix("/") for name in robot_nodes(node))
 
         if as_json:
-            print_json({**plain(now), "rates": plain(measured), "robots": robots()})
+            print_json({**plain(now), "rates": plain(pace.rates), "robots": robots()})
         elif once or not console.is_terminal:
-            console.print(screen(now, measured, robots=robots()))
+            console.print(screen(now, pace.rates, robots=robots()))
         else:
             with pressed_keys(sys.stdin.fileno()) as keys:
                 _watch(listener, now, robots, keys)
@@ -82,31 +82,15 @@ def _watch(
     listener: "ViewListener", first: PlannerView, robots: Callable[[], Collection[str]], keys: Callable[[], bytes]
 ) -> None:
     """Refreshes the screen with every view, or with the time since the last one, until `q` or Ctrl-C."""
-    views, silent_s = (
-        deque([first]),
-        0.0,
-    )  # the last few: rates between two of them are steadier than between neighbours
+    shown, pace, silent_s = first, Pace(), 0.0
+    pace.take(first.loop)
     with suppress(KeyboardInterrupt), Live(console=console, screen=True, auto_refresh=False) as live:
         while b"q" not in keys().lower():
-            measured, max_goals = _rates(views[0], views[-1]), max(1, console.height - 12)
-            shown = screen(views[-1], measured, silent_s=silent_s, max_goals=max_goals, robots=robots())
-            live.update(shown, refresh=True)
+            max_goals = max(1, console.height - 12)
+            picture = screen(shown, pace.rates, silent_s=silent_s, max_goals=max_goals, robots=robots())
+            live.update(picture, refresh=True)
             following = listener.next(1.0)
             silent_s = silent_s + 1.0 if following is None else 0.0
             if following is not None:
-                views.append(following)
-            while len(views) > 2 and _age_s(views[0], views[-1]) > RATES_OVER_S:
-                views.popleft()
-
-
-def _age_s(before: PlannerView, after: PlannerView) -> float:
-    """Returns how much older one view is; infinity if the engine did not answer at both times, or restarted."""
-    if before.loop is None or after.loop is None or after.num_restarts > before.num_restarts:
-        return float("inf")
-    return after.loop.at_s - before.loop.at_s
-
-
-def _rates(before: PlannerView, after: PlannerView) -> Rates | None:
-    if before.loop is None or after.loop is None:
-        return None
-    return rates(before.loop.totals, after.loop.totals, after.loop.at_s - before.loop.at_s)
+                shown = following
+                pace.take(shown.loop)

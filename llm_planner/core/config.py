@@ -35,7 +35,7 @@ class SchedulerConfig:
     )
     batch_limit: str = setting(
         "auto",
-        "Latency-guided limit of every step: auto (as the policy has it), on, or off (only the engine's limits).",
+        'Latency-guided limit of every step: auto (as the policy has it), "on", or "off" (only the engine\'s limits).',
         one_of=("auto", "on", "off"),
     )
     sheds_load: bool = setting(
@@ -86,7 +86,7 @@ class EngineConfig:
     )
     lookahead: str = setting(
         "auto",
-        "Tokens beyond one per step: off, forced (by the grammar), prompt (also drafts from it), always (also from "
+        'Tokens beyond one per step: "off", forced (by the grammar), prompt (also drafts from it), always (also from '
         "earlier plans), auto (those that pay).",
         one_of=("auto", "always", "prompt", "forced", "off"),
     )

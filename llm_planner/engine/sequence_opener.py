@@ -87,8 +87,11 @@ class SequenceOpener:
 
     def check_token_ids(self, token_ids: Seq[int]) -> None:
         """Raises RequestError for tokens that the model cannot take."""
-        if len(token_ids) > self._info.max_model_len:
-            raise RequestError(f"{len(token_ids)} tokens exceed max_model_len {self._info.max_model_len}")
+        info = self._info
+        if len(token_ids) > info.max_model_len:
+            is_memory = info.max_model_len == info.num_kv_blocks * info.block_size
+            why = f", all that {info.num_kv_blocks} KV blocks hold; raise engine.num_kv_blocks" if is_memory else ""
+            raise RequestError(f"{len(token_ids)} tokens exceed max_model_len {info.max_model_len}{why}")
         if min(token_ids) < 0 or max(token_ids) >= self._vocab_size:
             raise RequestError(f"a token is outside the vocabulary of {self._vocab_size}")
 

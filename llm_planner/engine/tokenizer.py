@@ -96,8 +96,13 @@ def _eos_token_ids(directory: Path, fast: FastTokenizer) -> frozenset[int]:
     found: set[int] = set()
     for name in ("generation_config.json", "config.json", "tokenizer_config.json"):
         values = read_json(directory / name) if (directory / name).is_file() else {}
-        ids = values.get("eos_token_id")
-        found.update(ids if isinstance(ids, list) else [] if ids is None else [ids])
+        given = values.get("eos_token_id")
+        ids = given if isinstance(given, list) else [] if given is None else [given]
+        for token_id in ids:
+            if not isinstance(token_id, int) or isinstance(token_id, bool) or token_id < 0:
+                message = f"{directory / name}: eos_token_id {token_id!r:.80} is no token"
+                raise PlannerError(ErrorCode.CHECKPOINT_INVALID, message)
+        found.update(ids)
         token = values.get("eos_token")
         spelling = token.get("content") if isinstance(token, dict) else token
         if spelling is not None and (token_id := fast.token_to_id(spelling)) is not None:

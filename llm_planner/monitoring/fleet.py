@@ -9,12 +9,14 @@ from typing import Any
 
 from llm_planner.core.errors import ErrorCode, code_name
 from llm_planner.monitoring.alerts import MAX_TEXT, SILENT_S, Alert, Journal, conditions
+from llm_planner.monitoring.pace import Pace
 from llm_planner.monitoring.robot_view import RobotView
 from llm_planner.monitoring.rows import WINDOW_S, Measured, RobotRows, RowSpan, integer, number
-from llm_planner.serving.meter import Rates, rates
+from llm_planner.serving.meter import Totals, have_fallen
 from llm_planner.serving.planner_view import PlannerView
 
-RATES_OVER_S = 2.0
+LATEST_S = 10.0
+"""No view is later than others by more: the clock of its planner has gone back."""
 MAX_MEASURED = 500
 GONE_S = 60.0
 """A robot that is silent for this long has gone, and is no longer an alert."""
@@ -76,7 +78,8 @@ class FleetState:
         self.num_lost_events = 0
         self.num_broken = 0
         self.num_restarts = 0
-        self._views: deque[PlannerView] = deque()
+        self._pace = Pace()
+        self._totals = Totals()  # as the planner counted them last
         self._measured: deque[tuple[int, Measured]] = deque(maxlen=None if keeps_all else MAX_MEASURED)
         self._offset_s = math.inf
         self._skew_s = 0.0  # of the first planner's clock from that of the one which runs now
@@ -91,14 +94,18 @@ class FleetState:
         self.planner, self.planner_received_s = view, now_s
         if before is not None and view.num_restarts > before.num_restarts:
             self._note(now_s, "bad", "the engine was restarted")
-            self._views.clear()
-        self._views.append(view)
+        self._pace.take(view.loop)
         if view.loop is None:
             return
+        time_s = view.loop.at_s + (view.age_s or 0.0)
+        if have_fallen(self._totals, view.loop.totals):
+            self._restart(time_s, now_s)
+            self._next_number = None  # its events begin again too: that is the same restart
+        self._totals = view.loop.totals
+        if now_s - time_s - self._skew_s > self._offset_s + LATEST_S:
+            self._offset_s = math.inf
+        self._meet(time_s + self._skew_s, now_s)
         at_s = view.loop.at_s + self._skew_s
-        self._meet(at_s + (view.age_s or 0.0), now_s)
-        while len(self._views) > 2 and _between_s(self._views[0], view) > RATES_OVER_S:
-            self._views.popleft()
         for goal in view.loop.goals:
             self.rows.working(goal.request_id, at_s)
             if goal.state == "planned":
@@ -195,13 +202,14 @@ class FleetState:
             self._note(now_s, "warn", f"silent for {GONE_S:g} s: taken off the map", name)
         self.forget(now_s)
         view = self.planner
+        rates = self._pace.rates
         silent_s = now_s - self.planner_received_s
         return {
             "now_s": round(self.planner_now_s(now_s), 3),
             "revisions": self.revisions,
             "is_whole": not since,
             "planner": None if view is None else _head(view, max(0.0, silent_s)),
-            "rates": _plain(self._rates()),
+            "rates": None if rates is None else _plain(asdict(rates)),
             "loop": None if view is None or view.loop is None else _plain(asdict(view.loop)),
             "robots": [self._robot(robot, now_s, since.get("other", -1)) for robot in self.robots.values()],
             "dialogues": {
@@ -241,15 +249,6 @@ class FleetState:
         shown = {**_plain(view), "silent_s": round(now_s - robot.received_s, 2), "num_lost": robot.num_lost}
         return {**shown, "things": _plain(things)} if robot.things_revision > since else shown
 
-    def _rates(self) -> dict[str, Any] | None:
-        if len(self._views) < 2:
-            return None
-        first, last = self._views[0], self._views[-1]
-        if first.loop is None or last.loop is None:
-            return None
-        found: Rates | None = rates(first.loop.totals, last.loop.totals, last.loop.at_s - first.loop.at_s)
-        return None if found is None else asdict(found)
-
     def _meet(self, time_s: float, now_s: float) -> None:
         self._offset_s = min(self._offset_s, now_s - time_s)
 
@@ -266,6 +265,7 @@ class FleetState:
         """Goes on with a planner that was started again: its goals are others, and its clock may be another."""
         self.rows.interrupt()
         self.num_restarts += 1
+        self._totals = Totals()
         self._skew_s = self.planner_now_s(now_s) - time_s
         self._note(now_s, "bad", "the planner was restarted")
 
@@ -314,12 +314,6 @@ class FleetState:
         if line.get("status") == "failed":
             text = f"segment {integer(line['index'])} failed: {str(line.get('reason', 'no reason given'))[:MAX_TEXT]}"
             self.journal.note(number(line["time_s"]), "warn", text, robot_id)
-
-
-def _between_s(before: PlannerView, after: PlannerView) -> float:
-    if before.loop is None or after.loop is None:
-        return math.inf
-    return after.loop.at_s - before.loop.at_s
 
 
 def _head(view: PlannerView, silent_s: float) -> dict[str, Any]:

@@ -46,10 +46,14 @@ class MetricsServer(ThreadingWSGIServer):
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Gives a connection a thread, or closes it if there are too many."""
-        if self._places.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
+        if not self._places.acquire(blocking=False):
             self.shutdown_request(request)
+            return
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no thread can be started: the server closes the connection
+            self._places.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Serves a connection."""

@@ -215,7 +215,7 @@ def retell(message: RecordedMessage, state: FleetState, now_s: float) -> None:
     """Passes a received message to a fleet's state; skips what a dashboard does not show, counts what is broken."""
     try:
         _retell(message, state, now_s)
-    except PlannerError:
+    except (PlannerError, AttributeError, TypeError, ValueError):  # the type may be defined otherwise in this file
         state.receive_broken(message.topic, now_s)
 
 

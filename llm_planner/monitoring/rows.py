@@ -79,7 +79,7 @@ class _Goal:
 
 
 class RobotRows:
-    """Spans by robot. Feed it the lines of ``simulation.recording`` in the order in which they came.
+    """Spans by robot. Feed it the lines of ``serving.event_log`` in the order in which they came.
 
     Args:
         max_spans: How many are kept, the last ones; None for all.
@@ -108,7 +108,7 @@ class RobotRows:
         """Notes an event; returns what it says of a duration that was predicted.
 
         Raises:
-            KeyError, TypeError or ValueError: If the line is not as ``simulation.recording`` writes it.
+            KeyError, TypeError or ValueError: If the line is not as ``serving.event_log`` writes it.
         """
         request_id, event, time_s = str(line["request_id"])[:MAX_LABEL], line["event"], number(line["time_s"])
         self._alive_s = max(self._alive_s, time_s)

@@ -53,7 +53,7 @@ def summarize(recording: Recording) -> Summary:
     """Returns what happened in a recording.
 
     Raises:
-        PlannerError: INVALID_CONFIG if it is none.
+        PlannerError: INVALID_FILE if it is none.
     """
     state, first_s, last_s = FleetState(keeps_all=True), None, 0.0
     for message in recording.messages():

@@ -99,7 +99,7 @@ def draw_timeline(spans: Iterable[Span], path: Path, title: str, start_s: float 
         start_s: Where the picture begins.
 
     Raises:
-        PlannerError: INVALID_CONFIG if matplotlib is not installed.
+        PlannerError: NOT_INSTALLED if matplotlib is missing.
     """
     load_extra("matplotlib", "plots").use("Agg")
     from matplotlib import pyplot as plt

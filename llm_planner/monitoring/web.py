@@ -8,6 +8,7 @@ name that is not expected is refused (an address that is a number cannot be rebo
 foreign name server). There are no cookies and no forms.
 """
 
+import asyncio
 import hmac
 import ipaddress
 import os
@@ -27,6 +28,7 @@ from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.monitoring.hub import MAX_CLIENTS, Hub
@@ -45,6 +47,7 @@ STOP_TIMEOUT_S = 3.0
 STALL_S = 20.0  # a browser that takes nothing for this long is cut off: the hub has long sent it away
 MAX_NAME_BYTES = 256
 MAX_CONNECTIONS = 256  # more get 503
+REQUEST_S = 10.0  # a connection on which no request has begun for this long, and none runs, is closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +152,21 @@ class _Guard:
         return True
 
 
+class _PromptClients(H11Protocol):
+    """Closes connections of clients that ask for nothing: they would keep others out for ever."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as its base
+        super().connection_made(transport)
+        self.loop.call_later(REQUEST_S, self._look, None)
+
+    def _look(self, last: RequestResponseCycle | None) -> None:
+        """Closes the connection if there was no request behind the last one, which has been answered."""
+        if self.cycle is last and getattr(last, "response_complete", True):
+            self.transport.close()
+        elif not self.transport.is_closing():
+            self.loop.call_later(REQUEST_S, self._look, self.cycle)
+
+
 def _reason(error: Exception) -> str:
     number = getattr(error, "errno", None)
     return os.strerror(number) if isinstance(number, int) and number > 0 else str(error)
@@ -182,7 +200,7 @@ class WebServer:
         shown = f"[{host}]" if ":" in host else host
         self.url = f"http://{shown}:{self._socket.getsockname()[1]}/"
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, loop="asyncio", http="h11", ws="none", lifespan="off",
+            app, log_config=None, access_log=False, loop="asyncio", http=_PromptClients, ws="none", lifespan="off",
             server_header=False, timeout_graceful_shutdown=1, limit_concurrency=MAX_CONNECTIONS,
         )  # fmt: skip
         self._server = uvicorn.Server(config)

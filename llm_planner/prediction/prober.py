@@ -231,12 +231,20 @@ class Prober:
         return names, self._execute(scheduled)
 
     def _execute(self, scheduled: SchedulerOutput) -> StepOutput:
-        output = self.backend.execute(scheduled)
+        try:
+            output = self.backend.execute(scheduled)
+        except PlannerError:
+            self._give_up()
+            raise
         if output.failed:
             reason = next(iter(output.failed.values()))
-            self.backend.execute(SchedulerOutput(release=tuple(f"probe-{n}" for n in range(self._num_requests))))
+            self._give_up()
             raise PlannerError(ErrorCode.ENGINE_FAILED, f"a step that was to be measured failed: {reason}")
         return output
+
+    def _give_up(self) -> None:
+        """Releases all that was ever started."""
+        self.backend.execute(SchedulerOutput(release=tuple(f"probe-{n}" for n in range(self._num_requests))))
 
     def _prompt(self, num_tokens: int) -> tuple[int, ...]:
         return tuple(self._rng.randrange(3, self.vocabulary) for _ in range(num_tokens))

@@ -50,7 +50,7 @@ class DashboardNode(Node):
         token: What a browser needs to stop robots.
 
     Raises:
-        PlannerError: INVALID_CONFIG if the port is taken, or a parameter is out of range.
+        PlannerError: ADDRESS_IN_USE if the port is taken, INVALID_CONFIG if a parameter is out of range.
     """
 
     def __init__(

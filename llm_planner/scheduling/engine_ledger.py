@@ -23,6 +23,11 @@ class EngineLedger(KVLedger):
         return self._num_free
 
     @property
+    def pinned_blocks(self) -> int:
+        """None: what requests share is theirs, or is free until it is overwritten."""
+        return 0
+
+    @property
     def available_blocks(self) -> int:
         """More than any request asks for."""
         return sys.maxsize

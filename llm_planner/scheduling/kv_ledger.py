@@ -47,6 +47,11 @@ class KVLedger:
         return self.num_kv_blocks - self._num_pinned
 
     @property
+    def pinned_blocks(self) -> int:
+        """Blocks of prefixes that no generation holds and that are not free."""
+        return self._num_pinned
+
+    @property
     def free_blocks(self) -> int:
         """Blocks that no generation holds: equals ``StepOutput.free_kv_blocks`` after every step."""
         return self.capacity_blocks - self._num_allocated

@@ -14,6 +14,7 @@ from llm_planner.serving.child_link import Timeouts
 from llm_planner.serving.events import Finished
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.messages import Report
+from llm_planner.serving.meter import merged_totals
 from llm_planner.serving.replica import Factories, Replica
 from llm_planner.serving.server import ServerStatus
 from llm_planner.serving.view import merged_status, merged_view
@@ -139,15 +140,17 @@ class ChildServer:
 
     @property
     def status(self) -> ServerStatus:
-        """How it is, all replicas together."""
+        """How it is, all replicas together; of their loops, those that are ready, or else all."""
         replicas = self._replicas
+        shown = [r for r in replicas if r.is_ready] or replicas
+        views = [view for r in shown if (view := r.view) is not None]
         silences = [silent_s for r in replicas if (silent_s := r.silent_s) is not None]
         return ServerStatus(
             is_ready=self._is_ready.is_set() and self._error is None,
             num_restarts=sum(r.num_restarts for r in replicas),
             request_ids=self._book.request_ids,
-            loop=merged_status([r.loop_status for r in replicas if r.loop_status is not None]),
-            view=merged_view([r.view for r in replicas if r.view is not None]),
+            loop=merged_status([r.loop_status for r in shown if r.loop_status is not None]),
+            view=merged_view(views, merged_totals([r.totals for r in replicas])),
             error=self._error,
             silent_s=max(silences, default=None),
             num_replicas=len(replicas),

@@ -35,7 +35,7 @@ def summed(totals: Sequence[Totals]) -> Totals:
 
 
 def merged_totals(totals: Sequence[Totals]) -> Totals:
-    """Returns the sums of several loops at a time, but the mean of the time in which they were busy."""
+    """Returns the sums of loops side by side, but the mean of the time in which they were busy: a share stays one."""
     merged = summed(totals)
     return replace(merged, busy_s=merged.busy_s / len(totals))
 
@@ -97,10 +97,14 @@ class Meter:
         )
 
 
+def have_fallen(before: Totals, after: Totals) -> bool:
+    """Returns whether another loop has begun to count meanwhile: sums of one only grow."""
+    return any(new < old for old, new in zip(astuple(before), astuple(after), strict=True))
+
+
 def rates(before: Totals, after: Totals, duration_s: float) -> Rates | None:
     """Returns what happened in ``duration_s``; None if no time passed, or another loop began to count meanwhile."""
-    has_restarted = any(new < old for old, new in zip(astuple(before), astuple(after), strict=True))
-    if duration_s <= 0 or has_restarted:
+    if duration_s <= 0 or have_fallen(before, after):
         return None
     num_decisions = after.num_decisions - before.num_decisions
     return Rates(

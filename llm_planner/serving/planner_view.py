@@ -67,7 +67,7 @@ class PlannerView:
         """Returns the view in a JSON text; unknown fields are ignored.
 
         Raises:
-            PlannerError: INVALID_CONFIG if it is of another version.
+            PlannerError: VERSION_MISMATCH if it is of another version.
         """
         try:
             view = _ADAPTER.validate_python(parse_json(text))

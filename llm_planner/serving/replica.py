@@ -80,7 +80,7 @@ class Replica:
         unanswered_at_s: When its model server did not answer for the last time; None if it has brought a segment since.
         unanswered: The unfinished goals that it gave up for that.
         loop_status: The last word of its loop; None before the first.
-        view: The last answer to ``look``, whose totals include what earlier processes did; None before the first.
+        view: The last answer to ``look`` of a process, if it is ready, of this one; None before the first.
     """
 
     def __init__(
@@ -151,6 +151,12 @@ class Replica:
             self._link.send(Look())
 
     @property
+    def totals(self) -> Totals:
+        """What its processes have done, as far as they have told."""
+        view = self.view
+        return self._earlier if view is None else view.totals
+
+    @property
     def silent_s(self) -> float | None:
         """For how long its engine has said nothing, if that is longer than it should be; else None."""
         link = self._link
@@ -208,6 +214,7 @@ class Replica:
                 case Heartbeat(status):
                     self.loop_status = status
                     if not self.is_ready:
+                        self.view = None  # of the process before
                         self.is_ready, self.unanswered_at_s = True, None  # it has asked its model server
                         self._owner.on_change(self)
                     else:
@@ -293,8 +300,7 @@ class Replica:
         with self._lock:
             self.is_ready = False
             self._link, self._is_looking = None, False
-            if self.view is not None:
-                self._earlier = self.view.totals
+            self._earlier = self.totals
             blamed = self.quarantine.end_process()
             for request_id in blamed:
                 what = "the engine failed again and again while it planned this"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.goal import Goal
-from llm_planner.serving.meter import Totals, merged_totals
+from llm_planner.serving.meter import Totals
 
 MAX_GOALS = 64
 """Most goals that a view shows: more than a screen holds, and few enough for one datagram."""
@@ -72,7 +72,7 @@ class LoopView:
     Attributes:
         at_s: The moment, on the clock of the loop.
         max_num_seqs: Slots.
-        num_prefix_kv_blocks: Blocks of the shared prefixes.
+        num_prefix_kv_blocks: Blocks of the shared prefixes; 0 where the engine keeps them as it likes.
         num_offloaded_kv_blocks: Blocks in host memory.
         goals: Running ones first, then those that lose utility first; ``MAX_GOALS`` at most.
     """
@@ -123,13 +123,16 @@ def merged_status(statuses: Sequence[LoopStatus]) -> LoopStatus | None:
     )
 
 
-def merged_view(views: Sequence[LoopView]) -> LoopView | None:
-    """Returns what several loops look like together; ``busy_s`` is their mean, so that a share stays one."""
-    if len(views) < 2:
-        return next(iter(views), None)
+def merged_view(views: Sequence[LoopView], totals: Totals) -> LoopView | None:
+    """Returns what several loops look like together; None without any.
+
+    Args:
+        views: Of the loops that there are now.
+        totals: Of all that there ever were.
+    """
     status = merged_status([view.status for view in views])
-    assert status is not None
-    totals = merged_totals([view.totals for view in views])
+    if status is None:
+        return None
     goals = sorted((goal for view in views for goal in view.goals), key=lambda goal: goal.state != "running")
     return LoopView(
         at_s=min(view.at_s for view in views),
@@ -166,7 +169,7 @@ def look(
         at_s=now_s,
         status=status,
         max_num_seqs=scheduler.config.max_num_seqs,
-        num_prefix_kv_blocks=ledger.num_kv_blocks - ledger.capacity_blocks,
+        num_prefix_kv_blocks=ledger.pinned_blocks,
         num_offloaded_kv_blocks=ledger.offloaded_blocks,
         totals=totals,
         goals=tuple(_goal_view(goal, scheduler, end_s(goal), now_s) for goal in shown),

@@ -5,13 +5,15 @@ import gc
 import json
 import os
 import re
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from llm_planner.cli import fleet
-from llm_planner.cli.main import app
+from llm_planner.cli.main import app, main
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.ros.network import PROFILE, PROFILE_VARIABLES
 
@@ -384,3 +386,21 @@ def test_a_name_that_no_node_can_have_is_refused_in_one_line(arguments):
     assert isinstance(error, PlannerError)
     assert "\n" not in error.message
     assert not Path("never_written.mcap").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "is_json"),
+    [
+        ("robots unicorn --json", True),
+        ("top --planner '' --json", True),
+        ("robots unicorn", False),
+        ("robots profile --sim paper --json out.json", False),
+    ],
+)
+def test_an_error_is_one_object_where_the_command_prints_one(words, is_json, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["llm-planner", *shlex.split(words)])
+    with pytest.raises(SystemExit):
+        main()
+    said = capsys.readouterr()
+    assert said.out.startswith('{"error_code"') is is_json
+    assert said.err.startswith("error:") is not is_json

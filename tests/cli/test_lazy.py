@@ -40,10 +40,11 @@ def program(points, monkeypatch):
 
 
 GONE = EntryPoint("laboratory", "llm_planner_that_is_gone.commands:COMMANDS", lazy.ENTRY_POINTS)
+RENAMED = EntryPoint("laboratory", "llm_planner.cli.main:OF_BEFORE", lazy.ENTRY_POINTS)
 OTHER = EntryPoint("other", "llm_planner.cli.main:COMMANDS", "another.group")
 
 
-@pytest.mark.parametrize("points", [[], [GONE], [OTHER]])
+@pytest.mark.parametrize("points", [[], [GONE], [RENAMED], [OTHER]])
 @pytest.mark.parametrize("name", main.LABORATORY)
 def test_a_command_that_is_not_installed_says_in_one_line_how_to_get_it(points, name, monkeypatch):
     result = CliRunner().invoke(program(points, monkeypatch), [name, "--seed", "1"])

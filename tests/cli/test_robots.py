@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner robots``: what is no command is a name; bodies and profiles on request."""
 
+import errno
 import json
+import os
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -67,6 +69,7 @@ def test_a_world_is_written(tmp_path: Path):
         ["describe", "--output", "a_file/x.urdf"],
         ["gazebo", "--output", "a_file"],
         ["profile", "--output", "a_file"],
+        ["profile", "--output", "/proc"],
         ["profile", "--json", "a_file/x.json"],
     ],
 )
@@ -78,6 +81,19 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pyt
     error = refusal(*arguments)
     assert error.code is ErrorCode.INVALID_FILE
     assert " cannot be written: " in error.message
+
+
+def test_a_model_that_cannot_be_replaced_is_named_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("mujoco")
+
+    def refuse(**_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr("llm_planner.sim.physics.profiling.profile.profile", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("llm_planner.cli.robots_profile.TemporaryFile", refuse)
+    error = refusal("profile", "--in-place")
+    assert error.code is ErrorCode.INVALID_FILE
+    assert error.message.endswith("robot_models cannot be written: Read-only file system")
 
 
 def test_a_profile_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch):

@@ -119,6 +119,11 @@ def test_prefix_with_other_or_impossible_tokens_is_refused(backend, name, tokens
     assert error.value.code is ErrorCode.ENGINE_FAILED
 
 
+def test_a_prefix_that_the_kv_cache_cannot_hold_names_the_setting(llama_dir):
+    with pytest.raises(PlannerError, match=r"max_model_len 48, all that 3 KV blocks hold; raise engine\.num_kv_blocks"):
+        TorchBackend(llama_dir, num_kv_blocks=3).load_prefix("p", PROMPT)
+
+
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [

@@ -261,6 +261,15 @@ def test_refused_tokenizer_of_another_model(model_dir, values, words):
     assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, words)
 
 
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [("</s>", "config.json: eos_token_id '</s>'"), (-1, "-1"), ([2, True], "True"), (1 << 70, "belong")],
+)
+def test_refused_end_token_that_is_none(model_dir, end, words):
+    edit_config(model_dir, eos_token_id=end)
+    assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, words)
+
+
 def test_harmless_extra_weights_are_ignored(model_dir):
     expected = generate(TorchBackend(model_dir, num_kv_blocks=16), sequence())
     edit_weights(model_dir, lambda w: w.update({"model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(8)}))

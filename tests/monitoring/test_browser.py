@@ -137,6 +137,17 @@ def test_news_arrive_and_a_silent_planner_is_seen(page, shown):
     assert "the planner has been silent for 5 s" in page.text_content("#alerts")
 
 
+def test_figures_of_an_engine_that_does_not_answer_are_not_those_of_before(page, shown):
+    board, hub, _ = shown
+    with board.changing() as (state, now_s):
+        state.receive_planner(make_view(loop=None, age_s=None), now_s)
+    hub.publish(*board.news())
+    page.wait_for_selector("#slots-text:text-is('\u2013')")
+    for name in ("kv", "tokens", "busy"):
+        assert page.text_content(f"#{name}-text") == "\u2013"
+        assert page.text_content(f"#{name}-more") == ""
+
+
 def act(board, *lines):
     """Lets things happen to the goal of a robot with a plain name."""
     with board.changing() as (state, now_s):

@@ -105,6 +105,48 @@ def test_after_a_restart_of_the_planner_its_clock_goes_on_and_open_bars_end(stat
     assert [span[2:5] for span in state.document(501.0, document["revisions"])["spans"]] == [["waiting", 500.0, 500.0]]
 
 
+def seen(at_s, *goals, num_steps=0):
+    """A view of a planner whose clock shows a time, after some steps."""
+    view = make_view(*goals, age_s=0.0)
+    return replace(view, loop=replace(view.loop, at_s=at_s, totals=Totals(num_steps=num_steps)))
+
+
+@pytest.mark.parametrize("began_s", [500.0, 0.0, 9000.0], ids=["same", "rebooted", "elsewhere"])
+def test_a_planner_that_was_restarted_may_show_itself_before_its_first_event(state, began_s):
+    for number, line in enumerate((accepted(480.0), segment(481.0), report(482.0, "started"))):
+        state.receive_event({**line, "number": number}, line["time_s"])
+    state.receive_planner(seen(484.0, replace(make_goal("drone_1"), request_id="g1"), num_steps=50), 484.0)
+    shown = state.document(490.0)["revisions"]
+    state.receive_planner(make_view(loop=None, age_s=None), 499.0)
+    state.receive_planner(seen(began_s), 500.0)
+    document = state.document(500.0, shown)
+    assert (document["now_s"], state.num_restarts) == (500.0, 1)
+    assert [span[2:5] for span in document["spans"]] == [["suspension", 481.0, 484.0], ["execution", 482.0, 484.0]]
+    assert [(entry["text"], entry["age_s"]) for entry in document["log"]] == [("the planner was restarted", 0.0)]
+    state.receive_event({**accepted(began_s + 1.0, request_id="g2"), "number": 0}, 501.0)
+    state.receive_planner(seen(began_s + 2.0, num_steps=5), 502.0)
+    document = state.document(502.0, document["revisions"])
+    assert (document["now_s"], document["num_lost"], state.num_restarts) == (502.0, 0, 1)
+    assert [span[2:5] for span in document["spans"]] == [["waiting", 501.0, None]]
+
+
+def test_a_planner_that_was_restarted_may_show_itself_after_its_first_event(state):
+    state.receive_event({**accepted(10.0), "number": 7}, 10.0)
+    state.receive_planner(seen(11.0, num_steps=50), 11.0)
+    state.receive_event({**accepted(12.0, request_id="g2"), "number": 0}, 12.0)
+    state.receive_planner(seen(13.0, num_steps=2), 13.0)
+    assert state.num_restarts == 1
+
+
+def test_a_clock_that_goes_back_is_followed(state):
+    """Its machine has slept, or the planner had done nothing when another one took its place."""
+    state.receive_planner(seen(9000.0), 100.0)
+    state.receive_planner(seen(500.0), 104.0)
+    state.receive_event(accepted(501.0), 105.0)
+    document = state.document(105.0)
+    assert (document["now_s"], document["spans"][0][3], document["log"]) == (501.0, 501.0, [])
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -52,6 +52,18 @@ def test_who_says_nothing_takes_few_threads_and_not_for_long(server):
     pytest.fail("the server does not answer any more")
 
 
+def test_threads_that_cannot_be_started_take_no_places(server, monkeypatch):
+    def refuse(thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        for _ in range(MAX_CONNECTIONS):
+            with connect(server) as closed:
+                assert closed.recv(1) == b""
+    assert "goals_total 3.0" in scrape(server)
+
+
 @pytest.mark.parametrize(
     "request_bytes",
     [

@@ -12,7 +12,7 @@ from mcap_ros2.writer import Writer
 from zstandard import ZstdCompressor
 
 from llm_planner.core.errors import ErrorCode, PlannerError
-from llm_planner.monitoring.playback import TEXT, Recording
+from llm_planner.monitoring.playback import DIAGNOSTICS, REFLEX, TEXT, Recording
 from llm_planner.monitoring.summary import summarize
 
 MAGIC = b"\x89MCAP0\r\n"
@@ -121,6 +121,25 @@ def test_a_hostile_definition_is_a_broken_message(tmp_path, definition):
     data = as_record(5, struct.pack("<HIQQ", 2, 0, 0, 0) + b"\0\1\0\0\xff\xff\xff\xff")
     summary = summarize(Recording(write(tmp_path / "odd.mcap", recording(schema, channel, data))))
     assert summary.num_broken == 1
+
+
+@pytest.mark.parametrize(
+    ("message_type", "definition", "values"),
+    [
+        (TEXT, "string text", {"text": "{}"}),
+        (TEXT, "int32 data", {"data": 1}),
+        (REFLEX, "string robot_id", {"robot_id": "drone_1"}),
+        (DIAGNOSTICS, "int32 status", {"status": 1}),
+    ],
+)
+def test_a_message_whose_type_is_defined_otherwise_is_broken(tmp_path, message_type, definition, values):
+    path = tmp_path / "other.mcap"
+    with path.open("wb") as file:
+        writer = Writer(file)
+        schema = writer.register_msgdef(message_type, definition)
+        writer.write_message("/planner/view", schema, values)
+        writer.finish()
+    assert summarize(Recording(path)).num_broken == 1
 
 
 def test_a_well_compressed_recording_is_read(tmp_path):

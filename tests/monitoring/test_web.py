@@ -258,6 +258,28 @@ def test_a_browser_that_takes_nothing_is_cut_off(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    "begun",
+    [b"", b"GET / HTTP/1.1\r\nHost: local", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET"],
+    ids=["nothing", "half a question", "no other question"],
+)
+def test_a_client_that_asks_for_nothing_is_sent_away(board, monkeypatch, begun):
+    monkeypatch.setattr(web, "REQUEST_S", 0.2)
+    server = WebServer(build_app(Hub(board.whole), str), "127.0.0.1", 0)
+    address = "127.0.0.1", int(server.url.rsplit(":", 1)[1].strip("/"))
+    with (
+        contextlib.closing(server),
+        socket.create_connection(address, timeout=10.0) as browser,
+        socket.create_connection(address, timeout=10.0) as idle,
+    ):
+        browser.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        idle.sendall(begun)
+        while idle.recv(65536):
+            pass
+        time.sleep(0.5)
+        assert len(server._server.server_state.connections) == 1  # who listens stays
+
+
+@pytest.mark.parametrize(
     "request_bytes",
     [
         b"\0" * 70_000,

@@ -6,6 +6,7 @@ import pytest
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.step import FinishReason, SchedulerOutput, StepOutput
+from llm_planner.prediction.prober import Prober
 from llm_planner.prediction.whole_steps import WholeSteps
 
 
@@ -24,10 +25,11 @@ class Scripted:
     info = BackendInfo(model="m", num_kv_blocks=8, block_size=4, max_model_len=32, can_offload=False, keeps_kv=True)
 
     def __init__(self, *outputs):
-        self.outputs, self.steps = list(outputs), []
+        self.outputs, self.steps, self.released = list(outputs), [], ()
 
     def execute(self, scheduled):
         self.steps.append(dict(scheduled.num_scheduled_tokens))
+        self.released += scheduled.release
         return self.outputs.pop(0)
 
 
@@ -66,3 +68,11 @@ def test_an_engine_that_does_not_get_on(monkeypatch):
     with pytest.raises(PlannerError, match="does not get on with a") as error:
         WholeSteps(Scripted(*(came_back({}) for _ in range(3)))).execute(step(a=1))
     assert error.value.code is ErrorCode.ENGINE_FAILED
+
+
+def test_a_measurement_that_is_given_up_leaves_nothing_in_the_engine(monkeypatch):
+    monkeypatch.setattr("llm_planner.prediction.whole_steps.MOST_CALLS", 2)
+    engine = Scripted(*(came_back({}) for _ in range(4)))
+    with pytest.raises(PlannerError, match="does not get on"):
+        Prober(WholeSteps(engine)).probe(8)
+    assert engine.released == ("probe-0",)

@@ -174,3 +174,12 @@ def test_a_recording_of_nothing_is_an_error_and_leaves_no_file(tmp_path):
     assert isinstance(error, PlannerError)
     assert (error.code, path.exists()) == (ErrorCode.SERVER_UNREACHABLE, False)
     assert "/nobody" in error.message
+
+
+def test_where_ros_cannot_start_there_is_no_file(path, monkeypatch):
+    def refuse(_):
+        raise RuntimeError("no network")
+
+    monkeypatch.setattr("llm_planner.ros.spinning.spinning", refuse)
+    assert isinstance(CliRunner().invoke(app, ["record", str(path)]).exception, RuntimeError)
+    assert not path.exists()

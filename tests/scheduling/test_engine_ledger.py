@@ -117,3 +117,9 @@ def test_a_token_of_a_pipeline_takes_as_many_steps_as_there_are_micro_batches():
         update(scheduler, output)
         learned.append((scheduler.times.step_s, scheduler.times.model.recent_s))
     assert learned[0] == learned[1]
+
+
+def test_a_prefix_that_the_engine_counts_as_free_takes_no_blocks():
+    ledger = make_scheduler(num_kv_blocks=10, keeps_kv=True).ledger
+    ledger.pin_prefix("system", 3 * ledger.block_size)
+    assert (ledger.pinned_blocks, ledger.free_blocks, ledger.capacity_blocks) == (0, 10, 7)

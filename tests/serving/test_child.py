@@ -121,7 +121,7 @@ class Owner:
 
     def look(self) -> LoopView:
         before, deadline_s = self.server.status.view, time.monotonic() + 20.0
-        while (view := self.server.status.view) is before or view is None:
+        while (view := self.server.status.view) == before or view is None:
             assert time.monotonic() < deadline_s
             self.server.look()
             time.sleep(0.01)

@@ -23,8 +23,10 @@ from llm_planner.serving.events import SegmentReady
 from llm_planner.serving.fake import FakeBackend, FakeTiming
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.meter import have_fallen
 from llm_planner.serving.preparation import Prepared
 from llm_planner.serving.replica import Factories
+from llm_planner.serving.view import LoopView
 from tests.serving.builders import StubPreparer, make_admission, make_loop, make_request
 from tests.serving.test_child import PLAN, TIMEOUTS, Owner, build, build_nothing, start_slowly, stop
 
@@ -61,6 +63,16 @@ def homes(owner: Owner) -> list[list[str]]:
 def submit(owner: Owner, *names: str, **options: Any) -> None:
     for name in names:
         owner.server.submit(make_request(name, "go", robot_id=name, **options))
+
+
+def view_when(owner: Owner, condition: Callable[[LoopView], bool]) -> LoopView:
+    """The first view of all engines for which something holds."""
+    until_s = time.monotonic() + WAIT_S
+    while (view := owner.server.status.view) is None or not condition(view):
+        assert time.monotonic() < until_s
+        owner.server.look()
+        time.sleep(0.01)
+    return view
 
 
 def require_whole(owner: Owner, *names: str) -> None:
@@ -260,14 +272,22 @@ def test_a_model_server_that_did_not_answer_is_tried_with_one_goal_that_can_wait
 def test_status_and_view_are_of_all_engines_together(own):
     owner = own(Factories(SLOW), Factories(SLOW))
     submit(owner, "a", "b")
-    until_s = time.monotonic() + WAIT_S
-    while (view := owner.server.status.view) is None or len(view.goals) < 2:
-        assert time.monotonic() < until_s
-        owner.server.look()
-        time.sleep(0.01)
+    view = view_when(owner, lambda view: len(view.goals) == 2)
     assert {goal.request_id for goal in view.goals} == {"a", "b"}
     alone = owner.server._replicas[0].view
     assert view.max_num_seqs == 2 * alone.max_num_seqs
     assert view.status.num_kv_blocks == 2 * alone.status.num_kv_blocks
     assert view.totals.busy_s <= max(replica.view.totals.busy_s for replica in owner.server._replicas)
     assert owner.server.status.num_replicas == 2
+
+
+def test_an_engine_that_is_gone_is_not_shown_but_what_it_did_stays_counted(own):
+    owner = own(Factories(SLOW, start_slowly), Factories(SLOW))
+    submit(owner, "a", "b")
+    both = view_when(owner, lambda view: len(view.goals) == 2)
+    os.kill(owner.server.child_pids[0], signal.SIGKILL)
+    alone = view_when(owner, lambda view: view.at_s > both.at_s + 0.5)
+    assert alone.max_num_seqs == both.max_num_seqs / 2
+    assert len({goal.request_id for goal in alone.goals}) == len(alone.goals)  # they go on in the other
+    assert owner.server.status.loop.num_kv_blocks == both.status.num_kv_blocks / 2
+    assert not have_fallen(both.totals, alone.totals)

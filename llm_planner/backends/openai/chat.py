@@ -7,7 +7,7 @@ suspends meanwhile; what has come is handed out when the sequence runs.
 
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -118,7 +118,15 @@ class ChatRequests:
         num_asked = len(prompt) - 1 - prompt[::-1].index(ROLE_IDS["assistant"])
         messages = self._tokens.messages(prompt[:num_asked])
         num_tokens = num_asked + TEMPLATE_TOKENS * len(messages)
-        body: dict[str, Any] = {
+        constraint: Mapping[str, Any] = {}
+        is_json = False
+        if sequence.grammar is not None and self._dialect.grammar is not None:
+            constraint = self._dialect.grammar(sequence.grammar)
+        elif sequence.grammar is not None and self._writes_json:
+            is_json, constraint = True, PLAN_AS_JSON
+            messages[0]["content"] += _JSON_RULE
+            num_tokens += len(self._tokens.encode(_JSON_RULE))
+        body = {
             "model": self._model,
             "messages": messages,
             "max_tokens": room(self._max_model_len, num_tokens),
@@ -126,15 +134,8 @@ class ChatRequests:
             "top_p": sequence.sampling.top_p,
             "seed": sequence.sampling.seed,
             "stream": True,
+            **constraint,
         }
-        is_json = False
-        if sequence.grammar is not None and self._dialect.grammar is not None:
-            body |= self._dialect.grammar(sequence.grammar)
-        elif sequence.grammar is not None and self._writes_json:
-            is_json = True
-            body |= PLAN_AS_JSON
-            first = messages[0]
-            messages[0] = {**first, "content": first["content"] + _JSON_RULE}
         written_ids = (*prompt[num_asked:], *state.output_token_ids)
         written = b"".join(map(self._tokens.token_bytes, written_ids)).decode(errors="replace")
 

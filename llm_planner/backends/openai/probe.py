@@ -114,6 +114,7 @@ class Probe:
         self._body: Mapping[str, Any] = {"model": model, "prompt": ids, "temperature": 0.0, "seed": 0, **dialect.extra}
         self._num_prompt_tokens = len(ids)
         self._num_streamed = min(_MOST_STREAMED, max_model_len - len(ids))
+        self._num_written = min(CHAT_TOKENS, max_model_len // 2)
 
     async def run(self) -> Capabilities:
         """Returns what the server does.
@@ -153,7 +154,7 @@ class Probe:
     async def _chat(self, refused: str) -> Capabilities:
         """Returns what a server does that has to be asked by messages."""
         messages = [{"role": "system", "content": TEXT}, {"role": "user", "content": f"Write {WORD} and nothing else."}]
-        body = {"model": self._model, "messages": messages, "temperature": 0.0, "max_tokens": CHAT_TOKENS}
+        body = {"model": self._model, "messages": messages, "temperature": 0.0, "max_tokens": self._num_written}
         try:
             text = _text(await self._server.ask(_CHAT, body))
         except ServerError as error:

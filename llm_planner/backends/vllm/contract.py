@@ -187,7 +187,7 @@ def require_vllm() -> None:
     """Makes sure that a vLLM of the right version is here, before anything heavy is imported.
 
     Raises:
-        PlannerError: INVALID_CONFIG, saying what to install.
+        PlannerError: NOT_INSTALLED or VERSION_MISMATCH, saying what to install.
     """
     version = installed_version()
     if version is None:

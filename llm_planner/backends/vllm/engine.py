@@ -183,8 +183,8 @@ def start_engine(settings: EngineSettings) -> Engine:
     """Returns vLLM with the model loaded.
 
     Raises:
-        PlannerError: INVALID_CONFIG without vLLM, with another version, or for settings that it refuses;
-            UNSUPPORTED_ARCHITECTURE, OUT_OF_MEMORY or CHECKPOINT_INVALID if it cannot run the model.
+        PlannerError: NOT_INSTALLED without vLLM, VERSION_MISMATCH with another one, INVALID_CONFIG for settings that it
+            refuses; UNSUPPORTED_ARCHITECTURE, OUT_OF_MEMORY or CHECKPOINT_INVALID if it cannot run the model.
     """
     config = _engine_config(settings, 0)
     if settings.nodes:

@@ -57,7 +57,22 @@ function renderSummary() {
   const lost = [num_lost ? `${counted(num_lost, "message")} lost` : "", num_broken ? `${num_broken} broken` : ""];
   $("goals-text").textContent = !planner ? "–" : isSilent() ? "?" : planner.num_goals;
   $("goals-more").textContent = [...codes, ...lost].filter(Boolean).join(", ") || "No goal has ended yet.";
-  if (!loop) return;
+  if (loop) renderLoop(loop);
+  else blank("slots", "kv");
+  if (rates) renderRates(rates);
+  else blank("tokens", "busy");
+}
+
+/** Says that some figures are not known now. */
+function blank(...names) {
+  for (const name of names) {
+    $(`${name}-text`).textContent = "–";
+    $(`${name}-more`).textContent = "";
+    $(name).replaceChildren();
+  }
+}
+
+function renderLoop(loop) {
   const { status } = loop, total = status.num_kv_blocks, prefix = loop.num_prefix_kv_blocks;
   const used = total - status.num_free_kv_blocks - prefix;
   $("slots-text").textContent = `${status.num_running} of ${loop.max_num_seqs}`;
@@ -67,7 +82,9 @@ function renderSummary() {
   $("kv-more").textContent = `${used} used, ${prefix} prefixes, ${status.num_free_kv_blocks} free`
     + (loop.num_offloaded_kv_blocks ? `, ${loop.num_offloaded_kv_blocks} offloaded` : "");
   bar($("kv"), total, [[prefix, "suspension"], [used, "generation"]]);
-  if (!rates) return;
+}
+
+function renderRates(rates) {
   $("tokens-text").textContent = `${Math.round(rates.tokens_per_s)} /s`;
   $("tokens-more").textContent = `${Math.round(rates.computed_tokens_per_s)} computed`;
   $("busy-text").textContent = `${Math.round(100 * rates.busy_share)} %`;

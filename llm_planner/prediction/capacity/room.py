@@ -175,6 +175,8 @@ def _parts(curves: Sequence[Curve], fleet: Fleet) -> list[tuple[Curve, float]]:
             key=lambda ray: math.atan2(ray[1], ray[0]),
         )
         for (a, b, low), (c, d, high) in pairwise(rays):
+            if a * d == b * c:  # two curves of one mix: either will do
+                continue
             of_low, of_high = (x * d - y * c) / (a * d - b * c), (a * y - b * x) / (a * d - b * c)
             if min(of_low, of_high) >= 0.0:
                 return [(low, of_low), (high, of_high)]

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm_planner.backends.openai.chat import CHAT_MARKUP, ROLE_IDS, ChatTokens, PlanReader, behind
+from llm_planner.backends.openai.chat import CHAT_MARKUP, ROLE_IDS, ChatRequests, ChatTokens, PlanReader, behind
+from llm_planner.backends.openai.dialect import DIALECTS
 from llm_planner.backends.openai.errors import ServerError
 from llm_planner.backends.openai.gbnf import to_gbnf
+from llm_planner.backends.openai.remote_sequence import RemoteSequence
 from llm_planner.backends.openai.server import Chunk
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.segment import ZERO_DURATION, Segment
@@ -84,6 +86,16 @@ def test_the_server_gets_messages(start, server):
     assert (system["role"], user["role"]) == ("system", "user")
     assert "Skills:" in system["content"]
     assert user["content"].endswith("plan:\n")
+
+
+def test_the_rule_to_write_json_takes_room_too():
+    state = RemoteSequence(sequence=make_chat("turn"))
+    plain, ruled = (
+        ChatRequests(DIALECTS["other"], "m", 4096, TOKENS, writes_json=writes_json).of(state).body
+        for writes_json in (False, True)
+    )
+    rule = ruled["messages"][0]["content"].removeprefix(plain["messages"][0]["content"])
+    assert plain["max_tokens"] - ruled["max_tokens"] == len(TOKENS.encode(rule)) > 0
 
 
 @pytest.mark.parametrize("owned_by", ["me", "llamacpp"])

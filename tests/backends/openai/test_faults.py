@@ -8,6 +8,8 @@ from unittest.mock import Mock
 
 import pytest
 
+from llm_planner.backends.openai.backend import LONGEST_PAUSE_S
+from llm_planner.backends.openai.remote_sequence import RemoteSequence
 from llm_planner.core.errors import ErrorCode, PlannerError
 from tests.backends.openai.builders import PLANS, Driver, make_backend, make_sequence
 
@@ -221,3 +223,12 @@ def test_a_stream_that_is_dropped_while_it_is_left_is_left(start):
     states["dropped"] = Dropped(Mock(leave=left.set))
     assert left.wait(10)
     del states["dropped"]
+
+
+def test_a_server_may_fail_for_an_hour(start):
+    backend = start().backend
+    state = RemoteSequence(sequence=make_sequence("turn"), stream=Mock(failure=None), num_failures=1024)
+    state.failing_since_s = now_s = backend._clock.now_s()
+    backend._bear("turn", state, failed := {})
+    assert not failed
+    assert state.retry_at_s == pytest.approx(now_s + LONGEST_PAUSE_S, abs=1.0)

@@ -10,9 +10,11 @@ import pytest
 from llm_planner.backends.openai import backend
 from llm_planner.backends.openai.dialect import DIALECTS
 from llm_planner.backends.openai.errors import ServerError
+from llm_planner.backends.openai.output_tokens import OutputTokens
+from llm_planner.backends.openai.probe import Probe
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
-from tests.backends.openai.builders import make_backend
+from tests.backends.openai.builders import TOKENIZER, make_backend
 
 SERVERS = ["vllm", "sglang", "llamacpp"]
 
@@ -150,3 +152,26 @@ def test_it_is_not_waited_for_without_end(server, lacking):
     with pytest.raises(PlannerError, match="answers 503: Loading model") as caught:
         make_backend(server, retry_s=0.2)
     assert caught.value.code is ErrorCode.ENGINE_FAILED
+
+
+class Messages:
+    """A server that takes messages only, and notes how much it is asked to write."""
+
+    url = "http://127.0.0.1:9/v1"
+
+    def __init__(self):
+        self.asked = []
+
+    async def ask(self, path, body):
+        if path == "completions":
+            raise ServerError(ErrorCode.ENGINE_FAILED, "there is none", is_final=True, status=404)
+        self.asked.append(body["max_tokens"])
+        return {"choices": [{"message": {"content": '{"plan": ""}'}}]}
+
+
+def test_a_chat_is_asked_for_no_more_than_fits():
+    server = Messages()
+    options = {"tokens": OutputTokens(TOKENIZER), "has_raw_prompts": False}
+    probe = Probe(server, dialect=DIALECTS["other"], model="m", max_model_len=512, **options)
+    assert asyncio.run(probe.run()).writes_json
+    assert server.asked == [256, 256]

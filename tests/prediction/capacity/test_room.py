@@ -193,3 +193,11 @@ def test_names_that_exist_nowhere_are_refused_with_the_nearest(name, named):
     with pytest.raises(PlannerError, match=named) as caught:
         estimated_profile(name)
     assert caught.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_two_curves_of_one_mix_do_no_harm():
+    twice = a_curve({"tello": 2, "indy7": 2}, (5, 1.0), (15, 0.9), (20, 0.5))
+    pair = a_curve({"tello": 2}, (50, 0.95), (55, 0.85))
+    room = a_room(TELLO, pair, INDY7, MIXED, twice)
+    assert room.holds({"tello": 20, "indy7": 10}, OBJECTIVE)
+    assert not room.holds({"tello": 70, "indy7": 30}, OBJECTIVE)

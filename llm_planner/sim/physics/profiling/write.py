@@ -46,18 +46,20 @@ def with_durations(text: str, fits: Mapping[str, Fit]) -> str:
 
 
 def write_durations(source: Path, target: Path, fits: Mapping[str, Fit]) -> None:
-    """Writes a robot model's file with other duration models, once it can be read as the planner does.
+    """Writes a robot model's file with other duration models, whole or not at all, once the planner can read it.
 
     Raises:
-        PlannerError: INVALID_ROBOT_MODEL if it cannot, or ``target`` is not named as the robot; nothing is written.
+        OSError: If it cannot be written.
+        PlannerError: INVALID_ROBOT_MODEL if it cannot be read, or ``target`` is not named as the robot.
     """
     text = with_durations(source.read_text(encoding="utf-8"), fits)
-    with TemporaryDirectory() as directory:
+    file = target.resolve()  # a link stays one
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=file.parent) as directory:
         draft = Path(directory) / target.name
         draft.write_text(text, encoding="utf-8")
         load_robot_model(draft)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text, encoding="utf-8")
+        draft.replace(file)
 
 
 def _replace(node: CommentedMap, fit: Fit) -> None:

@@ -2,6 +2,7 @@
 """Fitted durations in a robot's file: only what was fitted changes, and the planner reads it."""
 
 import difflib
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -95,3 +96,22 @@ def test_what_the_planner_could_not_read_is_not_written(tmp_path: Path):
     with pytest.raises(PlannerError, match="exceeds its limit"):
         write_durations(MODELS / "tello.yaml", tmp_path / "tello.yaml", {"mf": replace(MOVE, speed=number(2.0))})
     assert not list(tmp_path.iterdir())
+
+
+def test_a_model_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    model, link = tmp_path / "mine" / "tello.yaml", tmp_path / "tello.yaml"
+    model.parent.mkdir()
+    shutil.copy(MODELS / "tello.yaml", model)
+    link.symlink_to(model)
+    written, write = [], Path.write_text
+
+    def noted(path: Path, text: str, **options: str) -> int:
+        written.append(path)
+        return write(path, text, **options)
+
+    monkeypatch.setattr(Path, "write_text", noted)
+    write_durations(link, link, {"mf": MOVE})
+    assert not {model, link} & set(written)  # it would be cut where the disk is full
+    assert link.is_symlink()
+    assert load_robot_model(model).skills["mf"].duration == MOVE
+    assert list(model.parent.iterdir()) == [model]
