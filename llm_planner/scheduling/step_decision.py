@@ -212,8 +212,10 @@ class StepDecision:
         while ranked and self._step.has_budget:
             generation = ranked[0]
             if not self._fits(generation):
-                victim = self._victim(ranked, ranks)
-                ranked.remove(victim)
+                victim = self._victim(ranks)
+                del ranks[victim]
+                if victim in ranked:
+                    ranked.remove(victim)
                 self._take_memory(victim)
                 preempted.append(victim)
                 continue
@@ -221,11 +223,15 @@ class StepDecision:
             del ranked[0]
         return preempted
 
-    def _victim(self, ranked: list[Generation], ranks: dict[Generation, Rank]) -> Generation:
-        """Returns the next to preempt: the worst ranked, or of a policy whose rank does not count that the cheapest."""
+    def _victim(self, ranks: dict[Generation, Rank]) -> Generation:
+        """Returns the next to preempt: the worst ranked, or of a policy whose rank does not count that the cheapest.
+
+        Of all that hold a slot and do not run in this step yet, prompts and those that pause for it among them.
+        """
+        idle = [g for g in ranks if not self._step.runs(g)]
         if self._gate is None or (self._rules.safety is not None and self._rules.safety.yields_worst):
-            return max(ranked, key=lambda g: ranks[g])
-        return self._gate.cheapest([g for g in ranked if not self._rules.has_reserved_slot(g)] or ranked)
+            return max(idle, key=lambda g: ranks[g])
+        return self._gate.cheapest([g for g in idle if not self._rules.has_reserved_slot(g)] or idle)
 
     def _take_memory(self, generation: Generation) -> None:
         """Takes the slot and the memory of a running generation: its KV is offloaded if that is worth it, else lost."""

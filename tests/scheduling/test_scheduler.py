@@ -318,6 +318,20 @@ def test_the_lowest_ranked_running_one_is_preempted():
     assert scheduled.new[0].output_token_ids == (7,) * last.num_output_tokens
 
 
+def test_one_that_decodes_keeps_its_kv_where_a_worse_ranked_prompt_can_give_its_own():
+    """The batch limit leaves prompts for later, but not their memory."""
+    scheduler = make_scheduler("tardiness", num_kv_blocks=12, can_offload=False, max_num_batched_tokens=2)
+    urgent, normal = make_generation("urgent", num_prompt_tokens=15), make_generation("normal", num_prompt_tokens=28)
+    urgent.request = replace(urgent.request, time_utility=URGENT)
+    scheduler.add(urgent)
+    while not urgent.output_token_ids:
+        run(scheduler, scheduler.schedule(0.0))
+    scheduler.add(normal)
+    while urgent.num_tokens < 22:  # six blocks
+        run(scheduler, scheduler.schedule(0.0))
+    assert (urgent.num_preemptions, normal.num_preemptions) == (0, 1)
+
+
 def test_a_generation_beyond_the_whole_cache_is_unschedulable():
     scheduler = make_scheduler("fcfs", num_kv_blocks=3, block_size=4)
     scheduler.add(make_generation("r", num_prompt_tokens=11))
