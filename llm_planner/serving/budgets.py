@@ -176,7 +176,7 @@ class Budgets:
         task, load, time = self._task(kept), self._load(kept, now_s), self._scheduler.times.engine.cautious
         if self._solver.has_place(task, load, time):
             return False
-        return self._solver.later(task, load, time).wcet_s <= kept.left_s(now_s)
+        return self._solver.later(task, load, time).wcet_s <= self._usable_s(kept, now_s)
 
     def _try_to_decide(self, kept: KeptBudget, now_s: float) -> PlannerError | None:
         try:
@@ -254,6 +254,10 @@ class Budgets:
         step_s = self._scheduler.times.engine.cautious.decode_line(1).q_s if is_closed else 0.0
         return self._solver.way_s + step_s
 
+    def _usable_s(self, kept: KeptBudget, now_s: float) -> float:
+        """Returns what is left of a budget until its plan must be out."""
+        return kept.left_s(now_s) - self._way_s(kept)
+
     def _note_prediction(self, kept: KeptBudget, decision: Decision, task: Task, now_s: float) -> None:
         """Notes what the first sound decision expects, counted from the arrival (docs/metrics.md)."""
         goal = kept.goal
@@ -322,7 +326,7 @@ class Budgets:
         """Returns by how much a goal that was promised to be in time may be held up, if those without budgets yield."""
         is_reserved = kept.goal.request.request_id in self._scheduler.reservations
         worst_s = self._worst_s(kept, others_yield=True) if is_reserved else kept.worst_s
-        return kept.left_s(now_s) - self._way_s(kept) - worst_s
+        return self._usable_s(kept, now_s) - worst_s
 
     def _cost_beside_s(self, generation: Generation, decided: Collection[KeptBudget]) -> float:
         """Returns by how much a goal holds up those with budgets at the worst: by its prompt, then in each step."""
@@ -392,10 +396,10 @@ class Budgets:
             reserved_s=max(map(self._worst_s, reserved), default=0.0),
             max_co_batched=min([config.max_num_seqs - 1, *limits]),
             reserved_slack_s=min(
-                (k.left_s(now_s) - self._worst_s(k, others_yield=True) for k in reserved), default=math.inf
+                (self._usable_s(k, now_s) - self._worst_s(k, others_yield=True) for k in reserved), default=math.inf
             ),
             room_tokens=self._room_tokens(kept.goal.generation, reserved) if needs_room else math.inf,
-            waiting_slack_s=min((k.left_s(now_s) - k.worst_s for k in waiting), default=math.inf),
+            waiting_slack_s=min((self._usable_s(k, now_s) - k.worst_s for k in waiting), default=math.inf),
             chunk_tokens=max(1, min(config.max_num_batched_tokens, scheduler.times.free_tokens)),
             reserved_chunk_tokens=config.max_num_batched_tokens,
         )

@@ -321,6 +321,17 @@ def test_a_goal_that_waited_for_another_ones_slot_has_the_engine_for_itself_then
     assert run.result("second").error_code in (ErrorCode.NONE, ErrorCode.PLAN_PARTIAL)
 
 
+@pytest.mark.parametrize(("budget_s", "num_words", "late_s"), [(0.66, 620, 0.82), (0.69, 900, 0.9)])
+def test_the_way_of_what_was_promised_is_not_given_to_the_next_goal(budget_s, num_words, late_s):
+    run = Run(can_evict=False, max_num_seqs=2, network_latency_s=0.1)
+    run.loop._budgets.lengths = Oracle()
+    run.submit("promised", "long", time_budget_s=budget_s, overrun=OverrunStrategy.KILL, **WHOLE).go(until_s=0.05)
+    late = "go" + " see" * num_words
+    run.submit("late", late, time_budget_s=late_s, overrun=OverrunStrategy.KILL).go()
+    assert run.result("promised").error_code is ErrorCode.NONE
+    assert run.result("promised").metrics.plan_time_s <= budget_s - 0.2
+
+
 def test_an_emergency_without_a_budget_starves_behind_no_reservations_and_breaks_none():
     run = Run("tardiness", can_evict=False, max_num_seqs=4, network_latency_s=0.0)
     run.loop._budgets.lengths = Oracle()
