@@ -76,7 +76,8 @@ class Budgets:
         info: Of the backend.
 
     Attributes:
-        on_admitted: Called with a goal when the first decision about it is to keep its budget.
+        on_admitted: Called with a goal when the first decision about it is to keep its budget, and again when a later
+            one takes a token cap.
     """
 
     def __init__(self, scheduler: Scheduler, info: BackendInfo) -> None:
@@ -89,7 +90,7 @@ class Budgets:
         self._newcomer: KeptBudget | None = None  # that is being decided about for the first time
         self._known_worst_s: dict[tuple[str, bool, int], float] = {}  # until something changes that they depend on
         self.lengths = ExpectedLengths()
-        self.on_admitted: Callable[[str], None] = lambda _: None
+        self.on_admitted: Callable[[Goal], None] = lambda _: None
 
     def open(self, goal: Goal, now_s: float) -> None:
         """Looks after a goal from now on, if it has a budget that is not kept yet.
@@ -139,8 +140,6 @@ class Budgets:
         for kept in self._in_question(now_s) if self._kept else ():
             before, error = kept.decision, self._try_to_decide(kept, now_s)
             reason = error if before is None else self._lost(kept, now_s)
-            if before is None and error is None:
-                self.on_admitted(kept.goal.request.request_id)
             if reason is not None:
                 if not kept.goes_on_late:
                     refused.append((kept.goal, reason))
@@ -274,13 +273,16 @@ class Budgets:
 
     def _pull(self, kept: KeptBudget, decision: Decision) -> None:
         goal, generation = kept.goal, kept.goal.generation
-        if kept.decision is None:  # from now on it is in the worst case of all
+        is_first, was_capped = kept.decision is None, goal.is_capped
+        if is_first:  # from now on it is in the worst case of all
             self._known_worst_s.clear()
         elif _counts_on(kept.decision) != _counts_on(decision):
             self._forget_worst(kept)
         kept.decision, kept.is_forced = decision, False
         kept.measures |= set(decision.measures)
         goal.measures = tuple(measure.value for measure in Measure if measure in kept.measures)
+        if is_first or goal.is_capped != was_capped:
+            self.on_admitted(goal)
         if decision.max_co_batched is not None:
             self._reserve(generation.request_id, decision.max_co_batched)
         elif generation.request_id in self._scheduler.reservations:  # it keeps its place, others may come back

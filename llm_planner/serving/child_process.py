@@ -106,7 +106,7 @@ class LoopRunner:
         self._last_beat_s = self._clock.now_s()
         self.longest_turn_s = loop.longest_rehearsal_s
         self._step_began_s = self._asked_s = self._waits_since_s = self._last_beat_s
-        loop.tell_admissions(lambda request_id: self._send(Admitted(request_id)))
+        loop.tell_admissions(lambda goal: self._send(Admitted(goal.request.request_id, goal.is_capped)))
         loop.let_interrupt(self._is_pressing)
 
     def run(self) -> None:

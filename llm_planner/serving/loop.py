@@ -80,7 +80,7 @@ class PlannerLoop:
         self._may_give_up = True  # the step that runs
         self.longest_rehearsal_s = 0.0
 
-    def tell_admissions(self, on_admitted: Callable[[str], None]) -> None:
+    def tell_admissions(self, on_admitted: Callable[[Goal], None]) -> None:
         """Has ``on_admitted`` called with every goal whose time budget is to be kept, as soon as that is decided.
 
         An event would come too late: behind the step, which the decision lets begin.

@@ -18,8 +18,8 @@ from llm_planner.core.segment import Situation
 from llm_planner.serving.child import ChildServer
 from llm_planner.serving.events import Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
-from llm_planner.serving.goal_record import GoalRecord
-from llm_planner.serving.messages import Cancel, Heartbeat
+from llm_planner.serving.goal_record import RESERVE_S, GoalRecord
+from llm_planner.serving.messages import Admitted, Cancel, Heartbeat
 from llm_planner.serving.quarantine import TRIAL_S
 from llm_planner.serving.replica import Factories
 from tests.serving.builders import failed, make_admission, make_loop, make_request, make_segment
@@ -161,6 +161,17 @@ def test_a_goal_that_only_waits_for_its_robot_is_not_blamed_for_what_ends_engine
         live_and_die()
     assert server.homes() == [[]]
     assert server.told[-1].result.error_code is ErrorCode.ENGINE_FAILED
+
+
+def test_the_book_learns_that_a_budget_is_kept_with_a_token_cap():
+    server = Server(1)
+    server.make_ready(0)
+    server.server.submit(make_request("a", time_budget_s=1.0))
+    for is_capped in (False, True):
+        server.links()[0].said.append(Admitted("a", is_capped))
+        server.receive(0)
+        goal = server.book.get("a")
+        assert (goal.is_admitted, goal.is_capped) == (True, is_capped)
 
 
 NUMBERS = st.integers(0, 2)
