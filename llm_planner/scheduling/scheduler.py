@@ -21,6 +21,7 @@ from llm_planner.scheduling.policies.memory_safe import MemorySafe
 from llm_planner.scheduling.policies.pricing import PricedPolicy
 from llm_planner.scheduling.reservation import Reservations, ReservedFirst
 from llm_planner.scheduling.robot_pace import RobotPace
+from llm_planner.scheduling.step_builder import missing_blocks
 from llm_planner.scheduling.step_decision import StepDecision, StepRules
 from llm_planner.scheduling.step_times import StepTimes
 
@@ -215,7 +216,7 @@ class Scheduler:
         """Returns whether what runs, and as many ready generations as there are slots, need more than what is left."""
         ready = self._places.ready.values()
         share = min(1.0, self.config.max_num_seqs / len(ready)) if ready else 0.0
-        needed = len(self._places.running) + share * sum(self.ledger.blocks_for(g.peak_kv_len) for g in ready)
+        needed = len(self._places.running) + share * sum(missing_blocks(g, self.ledger) for g in ready)
         return needed > self.ledger.available_blocks
 
     def shed(self, now_s: float, is_promised: Callable[[str], bool] = lambda _: False) -> list[str]:
