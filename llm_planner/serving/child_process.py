@@ -189,7 +189,8 @@ class LoopRunner:
                 case GoalRecord():
                     return self._loop.open(message, self._clock.now_s())
                 case Cancel(request_id):
-                    return self._loop.cancel(request_id)
+                    self._loop.cancel(request_id)
+                    return []  # it has ended with the parent, where its id may stand for another goal by now
                 case Report(report, received_at_s):
                     return self._loop.report(report, received_at_s)
         except Exception as error:  # noqa: BLE001 (whatever it is, the other goals must go on)
