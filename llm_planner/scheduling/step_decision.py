@@ -78,8 +78,7 @@ class StepDecision:
         self._step = StepBuilder(
             rules.ledger, rules.config.max_num_batched_tokens, places.released, rules.host_room_blocks
         )
-        can_offload = rules.host_room_blocks > 0
-        self._gate = MemoryGate(rules.safety, rules.ledger, places, can_offload=can_offload) if rules.safety else None
+        self._gate: MemoryGate | None = None  # of a policy that looks ahead in memory, once it is known what pauses
         self.unschedulable: list[str] = []
 
     def make(self) -> SchedulerOutput:
@@ -94,6 +93,9 @@ class StepDecision:
             moved = self._give_memory(ranks, best)
             if self._rules.pricing is not None:
                 self._limit = self._make_limit(self._rules.pricing, best)
+        if self._rules.safety is not None:
+            can_offload = self._rules.host_room_blocks > 0
+            self._gate = MemoryGate(self._rules.safety, self._rules.ledger, self._places, can_offload=can_offload)
         preempted = self._schedule_running(ranks)
         if self._limit is None:
             self._schedule_ready()
@@ -176,7 +178,7 @@ class StepDecision:
         missing = self._step.missing_blocks(newcomer)
         needed = missing + len(ranks)  # each running one may take one more block
         is_too_large = missing + ledger.claimed_blocks(newcomer.request_id) > ledger.capacity_blocks
-        if needed <= ledger.available_blocks or is_too_large or not (is_reserved or self._gate is None):
+        if needed <= ledger.available_blocks or is_too_large or not (is_reserved or self._rules.safety is None):
             return []
         free = ledger.available_blocks + sum(ledger.claimed_blocks(g.request_id) for g in self._holders(newcomer))
         if needed <= free:

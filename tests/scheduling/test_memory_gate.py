@@ -147,6 +147,18 @@ def test_what_a_suspended_robot_holds_counts():
     assert [g.request_id for g in scheduler.running] == ["first"]
 
 
+def test_what_pauses_for_a_reservation_holds_memory_too():
+    scheduler = make_scheduler("a_max", num_kv_blocks=20, max_num_batched_tokens=20)  # 80 tokens
+    scheduler.add(with_interval("back", 1, 20))
+    run(scheduler, scheduler.schedule(0.0), segments={"back": 1.0})
+    scheduler.add(with_interval("half_read", 1, 1, num_prompt_tokens=32))
+    decode(scheduler, 1)
+    assert (scheduler.num_suspended, scheduler.num_running) == (1, 1)
+    scheduler.add(with_interval("budgeted", 1, 20, num_prompt_tokens=16))
+    scheduler.reserve("budgeted", 3)
+    assert scheduler.schedule(5.0).num_scheduled_tokens == {"budgeted": 16}  # 67 in the end with "back", of 48
+
+
 @pytest.mark.parametrize("can_offload", [True, False])
 def test_who_gives_way_is_the_cheapest_to_bring_back_and_keeps_its_tokens(can_offload):
     scheduler = make_scheduler("a_min", num_kv_blocks=8, can_offload=can_offload)  # 32 tokens
