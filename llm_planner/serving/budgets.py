@@ -357,7 +357,8 @@ class Budgets:
         if goal.request.overrun is OverrunStrategy.PARTIAL:  # its first segment is worth delivering
             first = self.lengths.remaining(goal, BudgetScope.FIRST_SEGMENT)
             lengths = replace(lengths, lower=min(lengths.lower, first.lower))
-        lengths = _in_steps(lengths, self.lengths.tokens_per_step(goal))
+        tokens_per_step = self.lengths.tokens_per_step(goal)
+        lengths = _in_steps(lengths, tokens_per_step)
         return Task(
             num_uncomputed_tokens=max(1, generation.num_uncomputed_tokens),
             kv_len=generation.kv_len,
@@ -366,6 +367,7 @@ class Budgets:
             lengths=lengths,
             max_tokens=max(1, generation.num_tokens_left),
             is_evicted=generation.num_evicted_tokens > 0,
+            tokens_per_step=tokens_per_step,
         )
 
     def _scope(self, goal: Goal) -> BudgetScope:

@@ -159,6 +159,17 @@ def test_what_does_not_fit_into_memory_beside_reserved_ones_is_refused(room_toke
         assert (solve(100.0, short, load, LinearTime()) is not None) is (room_tokens > 0)
 
 
+@pytest.mark.parametrize(
+    ("room_tokens", "tokens_per_step", "max_tokens"),
+    [(605, 1.0, 5), (650, 1.0, 50), (650, 2.0, 25), (699, 1.0, 99), (700, 1.0, None), (700, 2.0, 50), (800, 2.0, None)],
+)
+def test_no_more_tokens_are_promised_than_the_memory_holds(room_tokens, tokens_per_step, max_tokens):
+    task = make_task(tokens_per_step=tokens_per_step)  # in the worst case of 100 tokens, behind 600
+    decision = solve(100.0, task, Load(has_free_slot=False, room_tokens=room_tokens), LinearTime())
+    assert (decision.max_tokens, decision.num_tokens) == (max_tokens, max_tokens or 100)
+    assert decision.measures == (Measure.RESERVED_SLOT, *([Measure.TOKEN_CAP] if max_tokens else []))
+
+
 @pytest.mark.parametrize("room_tokens", [604, -10])
 def test_with_time_until_the_reserved_ones_give_memory_it_waits_and_the_refusal_says_how_long(room_tokens):
     load = Load(has_free_slot=False, room_tokens=room_tokens, reserved_s=2.0)
