@@ -147,7 +147,7 @@ class LoopRunner:
     def _defer_or_step(self, now_s: float, *, is_due: bool) -> list[Event]:
         """Obeys a deferrable message, or runs a step."""
         is_deferred = self._defers(now_s, is_due=is_due)
-        events = self._loop.step(now_s) if is_deferred else self._obey(self._inbox.take_deferrable())
+        events = self._loop.step(now_s, self._clock) if is_deferred else self._obey(self._inbox.take_deferrable())
         took_s = self._clock.now_s() - now_s
         if is_deferred:
             self._step_s, self._deferred_s = took_s, 0.0
