@@ -207,6 +207,15 @@ def test_a_partial_plan_ends_when_the_robot_has_carried_it_out():
     assert "ask again" in run.result().error_msg
 
 
+def test_times_of_goals_that_have_ended_are_forgotten():
+    run = Run()
+    for number in range(100):
+        run.submit(f"r{number}", time_budget_s=86400.0)
+        run.go()
+    assert len(run.of(Finished, "r99")) == 1
+    assert len(run.loop._deadlines._heap) < 80
+
+
 def test_a_robot_that_fails_a_partial_plan_has_failed():
     run = Run(reports=True)
     run.submit(**partial(0.15))

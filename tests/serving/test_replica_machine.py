@@ -15,7 +15,7 @@ from llm_planner.core.clock import ManualClock
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import PlanResult, Urgency
 from llm_planner.core.segment import Situation
-from llm_planner.serving.child import ChildServer
+from llm_planner.serving.child import BUDGET_GRACE_S, ChildServer
 from llm_planner.serving.events import Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.goal_record import RESERVE_S, GoalRecord
@@ -116,6 +116,17 @@ def test_goals_of_engines_that_load_go_on_in_the_first_that_is_ready():
     server.make_ready(1)
     assert [set(home) for home in server.homes()] == [set(), {"a", "b", "c"}]
     assert [set(link.will_have) for link in server.links()] == [set(), {"a", "b", "c"}]
+
+
+def test_times_of_goals_that_have_ended_are_not_kept_for_the_alarm():
+    server = Server(1)
+    server.server.submit(make_request("live", time_budget_s=3600.0))
+    for number in range(300):
+        server.server.submit(make_request(f"r{number}", time_budget_s=86400.0))
+        server.server.cancel(f"r{number}")
+    times_s = sorted(server.server._alarm._times_s)
+    assert len(times_s) < 80
+    assert times_s[:2] == [3600.0 - RESERVE_S, 3600.0 + BUDGET_GRACE_S]
 
 
 def test_goals_of_engines_that_died_together_go_on_in_the_first_that_is_ready_again():
