@@ -109,7 +109,6 @@ class Decision:
     max_co_batched: int | None = None
     num_omitted_tokens: int = 0
     num_removed_tokens: int = 0
-    eviction_ratio: float = 0.0
     max_tokens: int | None = None
     num_tokens: int
     wcet_s: float
@@ -276,8 +275,8 @@ class BudgetSolver:
         if needed <= 0.0 or removable == 0:
             return [short]
         if needed <= removable:
-            return [_with_removed(short, min(removable, math.ceil(needed + _ROUNDING)), task)]
-        return [short, _with_removed(short, removable, task)]
+            return [_with_removed(short, min(removable, math.ceil(needed + _ROUNDING)))]
+        return [short, _with_removed(short, removable)]
 
     def _removable_tokens(self, task: Task, num_omitted: int, time: ExecutionTime) -> int:
         """Returns how much may be evicted where ``num_omitted`` tokens are left out; 0 if that would not pay.
@@ -345,14 +344,10 @@ def _has_place(task: Task, setup: Setup, load: Load, time: ExecutionTime) -> boo
     return is_room and prefill_phase_s(task, setup, time) <= load.reserved_slack_s
 
 
-def _with_removed(decision: Decision, num_removed: int, task: Task) -> Decision:
-    return replace(
-        decision,
-        measures=(*decision.measures, Measure.EVICTION),
-        num_removed_tokens=num_removed,
-        eviction_ratio=num_removed / (task.num_prefilled_tokens - decision.num_omitted_tokens),
-        setup=replace(decision.setup, num_removed_tokens=num_removed),
-    )
+def _with_removed(decision: Decision, num_removed: int) -> Decision:
+    setup = replace(decision.setup, num_removed_tokens=num_removed)
+    measures = (*decision.measures, Measure.EVICTION)
+    return replace(decision, measures=measures, num_removed_tokens=num_removed, setup=setup)
 
 
 def _largest(most: int, is_met: Callable[[int], bool]) -> int:

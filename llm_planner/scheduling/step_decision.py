@@ -236,7 +236,10 @@ class StepDecision:
         return self._gate.cheapest([g for g in idle if not self._rules.has_reserved_slot(g)] or idle)
 
     def _take_memory(self, generation: Generation) -> None:
-        """Takes the slot and the memory of a running generation: its KV is offloaded if that is worth it, else lost."""
+        """Takes the slot and the memory of a running generation.
+
+        Its KV is lost, or, where memory is looked ahead in, moved to host memory while there is room.
+        """
         if self._gate is None:
             self._preempt(generation)
         else:
