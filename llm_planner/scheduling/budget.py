@@ -53,6 +53,7 @@ class Task:
         lengths: Of what is still to be generated.
         max_tokens: N_max: most tokens that it may still generate, >= 1.
         is_evicted: Whether some of its KV is gone already.
+        tokens_per_step: As many come out of a step; only for the memory, as all other tokens stand for steps.
     """
 
     num_uncomputed_tokens: int
@@ -62,6 +63,7 @@ class Task:
     lengths: Lengths
     max_tokens: int
     is_evicted: bool = False
+    tokens_per_step: float = 1.0
 
     @property
     def num_prefilled_tokens(self) -> int:

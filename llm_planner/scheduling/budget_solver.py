@@ -99,8 +99,7 @@ class Decision:
         max_co_batched: Most others that may decode along; None for as many as there are.
         num_omitted_tokens: Of the prompt, left out before the prefill.
         num_removed_tokens: Evicted after the prefill.
-        eviction_ratio: The same as a share of the cache after the prefill: alpha.
-        max_tokens: Tokens that there is time for, if these are fewer than might come; None for no cap.
+        max_tokens: Tokens that there is time and memory for, if these are fewer than might come; None for no cap.
         num_tokens: Tokens that the worst case counts on: N_W, or the cap.
         wcet_s: Seconds from now to the last of them.
         waits_for_memory: Whether it gets no slot before those that hold a reserved one are done.
@@ -110,7 +109,6 @@ class Decision:
     max_co_batched: int | None = None
     num_omitted_tokens: int = 0
     num_removed_tokens: int = 0
-    eviction_ratio: float = 0.0
     max_tokens: int | None = None
     num_tokens: int
     wcet_s: float
@@ -174,8 +172,17 @@ class BudgetSolver:
         return Decision(num_tokens=num_tokens, wcet_s=wcet_s, setup=setup) if wcet_s <= budget_s else None
 
     def _reserved(self, budget_s: float, task: Task, load: Load, time: ExecutionTime) -> Decision | None:
-        """Returns a decision that begins with a reserved slot."""
-        budget_s = min(budget_s, load.waiting_slack_s)
+        """Returns a decision that begins with a reserved slot, with a token cap where the memory holds no more."""
+        room = (load.room_tokens - task.num_prefilled_tokens) / task.tokens_per_step
+        most = int(max(self._fewest_tokens(task), min(room, task.max_tokens)))
+        decision = self._in_slot(min(budget_s, load.waiting_slack_s), replace(task, max_tokens=most), load, time)
+        if decision is None or decision.num_tokens >= self._worst_tokens(task, decision):
+            return decision
+        measures = dict.fromkeys((*decision.measures, Measure.TOKEN_CAP))
+        return replace(decision, measures=tuple(measures), max_tokens=decision.num_tokens)
+
+    def _in_slot(self, budget_s: float, task: Task, load: Load, time: ExecutionTime) -> Decision | None:
+        """Returns a decision that begins with a reserved slot, if the memory holds all tokens that may come."""
 
         def attempt(num_others: int, num_omitted: int = 0) -> Decision:
             return self._attempt(task, load, time, num_others, num_omitted)
@@ -243,13 +250,18 @@ class BudgetSolver:
         best = max(self._evictions(left_s, task, short, time), key=num_fitting)
         if num_fitting(best) < self._fewest_tokens(task):
             return None
-        most = replace(task, is_evicted=task.is_evicted or best.num_removed_tokens > 0).pessimistic_tokens(self.k)
+        most = self._worst_tokens(task, best)
         num_tokens = min(most, tokens_within(left_s, task, best.setup, time))
         wcet_s = execution_s(task, num_tokens, best.setup, time)
         if num_tokens == most:
             return replace(best, num_tokens=num_tokens, wcet_s=wcet_s)
         measures = (*best.measures, Measure.TOKEN_CAP)
         return replace(best, measures=measures, max_tokens=num_tokens, num_tokens=num_tokens, wcet_s=wcet_s)
+
+    def _worst_tokens(self, task: Task, decision: Decision) -> int:
+        """Returns ``N_W``, once what is decided has been evicted."""
+        is_evicted = task.is_evicted or decision.num_removed_tokens > 0
+        return replace(task, is_evicted=is_evicted).pessimistic_tokens(self.k)
 
     def _evictions(self, left_s: float, task: Task, short: Decision, time: ExecutionTime) -> list[Decision]:
         """Returns the choices: none if none is needed, what is needed, or none and all if that is not enough.
@@ -263,8 +275,8 @@ class BudgetSolver:
         if needed <= 0.0 or removable == 0:
             return [short]
         if needed <= removable:
-            return [_with_removed(short, min(removable, math.ceil(needed + _ROUNDING)), task)]
-        return [short, _with_removed(short, removable, task)]
+            return [_with_removed(short, min(removable, math.ceil(needed + _ROUNDING)))]
+        return [short, _with_removed(short, removable)]
 
     def _removable_tokens(self, task: Task, num_omitted: int, time: ExecutionTime) -> int:
         """Returns how much may be evicted where ``num_omitted`` tokens are left out; 0 if that would not pay.
@@ -332,14 +344,10 @@ def _has_place(task: Task, setup: Setup, load: Load, time: ExecutionTime) -> boo
     return is_room and prefill_phase_s(task, setup, time) <= load.reserved_slack_s
 
 
-def _with_removed(decision: Decision, num_removed: int, task: Task) -> Decision:
-    return replace(
-        decision,
-        measures=(*decision.measures, Measure.EVICTION),
-        num_removed_tokens=num_removed,
-        eviction_ratio=num_removed / (task.num_prefilled_tokens - decision.num_omitted_tokens),
-        setup=replace(decision.setup, num_removed_tokens=num_removed),
-    )
+def _with_removed(decision: Decision, num_removed: int) -> Decision:
+    setup = replace(decision.setup, num_removed_tokens=num_removed)
+    measures = (*decision.measures, Measure.EVICTION)
+    return replace(decision, measures=measures, num_removed_tokens=num_removed, setup=setup)
 
 
 def _largest(most: int, is_met: Callable[[int], bool]) -> int:

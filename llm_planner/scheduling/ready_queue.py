@@ -35,8 +35,9 @@ class ReadyQueue:
         heapq.heappush(self._sub_queues.setdefault(sub_queue, []), entry)
 
     def place_again(self, generation: Generation) -> None:
-        """Gives a generation, if it is in, the place that is now its own."""
-        if self.pop(generation.request_id) is not None:
+        """Gives a generation, if it is in, the place that is now its own; not one that has ended and left its id."""
+        if self._members.get(generation.request_id) is generation:
+            self.pop(generation.request_id)
             self.add(generation)
 
     def get(self, request_id: str) -> Generation | None:

@@ -21,6 +21,7 @@ from llm_planner.scheduling.policies.memory_safe import MemorySafe
 from llm_planner.scheduling.policies.pricing import PricedPolicy
 from llm_planner.scheduling.reservation import Reservations, ReservedFirst
 from llm_planner.scheduling.robot_pace import RobotPace
+from llm_planner.scheduling.step_builder import missing_blocks
 from llm_planner.scheduling.step_decision import StepDecision, StepRules
 from llm_planner.scheduling.step_times import StepTimes
 
@@ -202,7 +203,7 @@ class Scheduler:
         scheduled = decision.make()
         self._unschedulable += decision.unschedulable
         for request_id in (*scheduled.offload, *scheduled.release):
-            self._forecast_resumption(request_id, now_s)
+            self._note_moved(request_id, now_s)
         if isinstance(self.ledger, EngineLedger):
             suspended = sorted(self._places.suspended.values(), key=lambda g: g.resume_at_s, reverse=True)
             scheduled = replace(scheduled, suspended=tuple(g.request_id for g in suspended))
@@ -215,7 +216,7 @@ class Scheduler:
         """Returns whether what runs, and as many ready generations as there are slots, need more than what is left."""
         ready = self._places.ready.values()
         share = min(1.0, self.config.max_num_seqs / len(ready)) if ready else 0.0
-        needed = len(self._places.running) + share * sum(self.ledger.blocks_for(g.peak_kv_len) for g in ready)
+        needed = len(self._places.running) + share * sum(missing_blocks(g, self.ledger) for g in ready)
         return needed > self.ledger.available_blocks
 
     def shed(self, now_s: float, is_promised: Callable[[str], bool] = lambda _: False) -> list[str]:
@@ -289,8 +290,7 @@ class Scheduler:
         if was_running:
             self._places.ready.add(generation)
         else:
-            self._places.ready.place_again(generation)
-            self._forecast_resumption(request_id, now_s)
+            self._note_moved(request_id, now_s)
 
     def _learn(self, scheduled: SchedulerOutput, output: StepOutput, ran: Sequence[Generation]) -> None:
         """Teaches ``times`` what a step took; ``ran`` are as they were before it."""
@@ -329,7 +329,7 @@ class Scheduler:
                 ledger.grow(request_id, generation.kv_len)
                 self._places.ready.place_again(generation)  # one with steps in flight may have been paused meanwhile
             if has_changed:
-                self._forecast_resumption(request_id, now_s)
+                self._note_moved(request_id, now_s)
 
     def _complete_segments(self, generation: Generation, num_segments: int, now_s: float) -> None:
         self.times.observe_segment(generation, generation.num_segment_steps)
@@ -367,10 +367,12 @@ class Scheduler:
         next_s = self._places.suspended.next_s
         return None if next_s is None else max(now_s, next_s)
 
-    def _forecast_resumption(self, request_id: str, now_s: float) -> None:
-        """Says again when a generation must run, if it is suspended: it may have to bring back KV that it lost."""
+    def _note_moved(self, request_id: str, now_s: float) -> None:
+        """Says again when a suspended generation must run, and what place a ready one has: its KV was moved or lost."""
         if (suspended := self._places.suspended.get(request_id)) is not None:
             self._sleep(suspended, now_s)
+        elif (ready := self._places.ready.get(request_id)) is not None:
+            self._places.ready.place_again(ready)
 
     def _sleep(self, generation: Generation, now_s: float) -> None:
         execution = generation.execution

@@ -8,6 +8,14 @@ from llm_planner.scheduling.generation import Generation, GenerationState
 from llm_planner.scheduling.kv_ledger import KVLedger
 
 
+def missing_blocks(generation: Generation, ledger: KVLedger) -> int:
+    """Returns how many blocks a generation needs beyond its own, and those of a shared prefix, before it can run."""
+    if generation.state is GenerationState.WAITING:
+        shared = generation.sequence.num_cached_tokens // ledger.block_size
+        return ledger.blocks_for(generation.peak_kv_len) - shared
+    return ledger.missing_blocks(generation.request_id, generation.peak_kv_len)
+
+
 class StepBuilder:
     """Fills one ``SchedulerOutput`` and books its KV blocks; lives for one decision.
 
@@ -61,10 +69,7 @@ class StepBuilder:
 
     def missing_blocks(self, generation: Generation) -> int:
         """Returns how many blocks it needs beyond its own before it can run."""
-        if generation.state is GenerationState.WAITING:
-            shared = generation.sequence.num_cached_tokens // self._ledger.block_size
-            return self._ledger.blocks_for(generation.peak_kv_len) - shared
-        return self._ledger.missing_blocks(generation.request_id, generation.peak_kv_len)
+        return missing_blocks(generation, self._ledger)
 
     def admit(self, generation: Generation) -> None:
         """Takes a waiting or suspended generation in; it fits."""

@@ -78,8 +78,7 @@ class StepDecision:
         self._step = StepBuilder(
             rules.ledger, rules.config.max_num_batched_tokens, places.released, rules.host_room_blocks
         )
-        can_offload = rules.host_room_blocks > 0
-        self._gate = MemoryGate(rules.safety, rules.ledger, places, can_offload=can_offload) if rules.safety else None
+        self._gate: MemoryGate | None = None  # of a policy that looks ahead in memory, once it is known what pauses
         self.unschedulable: list[str] = []
 
     def make(self) -> SchedulerOutput:
@@ -94,6 +93,9 @@ class StepDecision:
             moved = self._give_memory(ranks, best)
             if self._rules.pricing is not None:
                 self._limit = self._make_limit(self._rules.pricing, best)
+        if self._rules.safety is not None:
+            can_offload = self._rules.host_room_blocks > 0
+            self._gate = MemoryGate(self._rules.safety, self._rules.ledger, self._places, can_offload=can_offload)
         preempted = self._schedule_running(ranks)
         if self._limit is None:
             self._schedule_ready()
@@ -176,7 +178,7 @@ class StepDecision:
         missing = self._step.missing_blocks(newcomer)
         needed = missing + len(ranks)  # each running one may take one more block
         is_too_large = missing + ledger.claimed_blocks(newcomer.request_id) > ledger.capacity_blocks
-        if needed <= ledger.available_blocks or is_too_large or not (is_reserved or self._gate is None):
+        if needed <= ledger.available_blocks or is_too_large or not (is_reserved or self._rules.safety is None):
             return []
         free = ledger.available_blocks + sum(ledger.claimed_blocks(g.request_id) for g in self._holders(newcomer))
         if needed <= free:
@@ -212,8 +214,10 @@ class StepDecision:
         while ranked and self._step.has_budget:
             generation = ranked[0]
             if not self._fits(generation):
-                victim = self._victim(ranked, ranks)
-                ranked.remove(victim)
+                victim = self._victim(ranks)
+                del ranks[victim]
+                if victim in ranked:
+                    ranked.remove(victim)
                 self._take_memory(victim)
                 preempted.append(victim)
                 continue
@@ -221,14 +225,21 @@ class StepDecision:
             del ranked[0]
         return preempted
 
-    def _victim(self, ranked: list[Generation], ranks: dict[Generation, Rank]) -> Generation:
-        """Returns the next to preempt: the worst ranked, or of a policy whose rank does not count that the cheapest."""
+    def _victim(self, ranks: dict[Generation, Rank]) -> Generation:
+        """Returns the next to preempt: the worst ranked, or of a policy whose rank does not count that the cheapest.
+
+        Of all that hold a slot and do not run in this step yet, prompts and those that pause for it among them.
+        """
+        idle = [g for g in ranks if not self._step.runs(g)]
         if self._gate is None or (self._rules.safety is not None and self._rules.safety.yields_worst):
-            return max(ranked, key=lambda g: ranks[g])
-        return self._gate.cheapest([g for g in ranked if not self._rules.has_reserved_slot(g)] or ranked)
+            return max(idle, key=lambda g: ranks[g])
+        return self._gate.cheapest([g for g in idle if not self._rules.has_reserved_slot(g)] or idle)
 
     def _take_memory(self, generation: Generation) -> None:
-        """Takes the slot and the memory of a running generation: its KV is offloaded if that is worth it, else lost."""
+        """Takes the slot and the memory of a running generation.
+
+        Its KV is lost, or, where memory is looked ahead in, moved to host memory while there is room.
+        """
         if self._gate is None:
             self._preempt(generation)
         else:

@@ -4,7 +4,7 @@
 import heapq
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from llm_planner.core.interfaces import Clock
 
@@ -37,6 +37,17 @@ class Alarm:
         with self._changed:
             heapq.heappush(self._times_s, time_s)
             self._changed.notify()
+
+    def set_only(self, times_s: Iterable[float]) -> None:
+        """Rings at these times, and at none that was set before; never blocks."""
+        with self._changed:
+            self._times_s = sorted(times_s)
+            self._changed.notify()
+
+    @property
+    def num_times(self) -> int:
+        """Times that are set."""
+        return len(self._times_s)
 
     def close(self) -> None:
         """Rings no more; waits for the call that runs."""

@@ -76,7 +76,8 @@ class Budgets:
         info: Of the backend.
 
     Attributes:
-        on_admitted: Called with a goal when the first decision about it is to keep its budget.
+        on_admitted: Called with a goal when the first decision about it is to keep its budget, and again when a later
+            one takes a token cap.
     """
 
     def __init__(self, scheduler: Scheduler, info: BackendInfo) -> None:
@@ -89,7 +90,7 @@ class Budgets:
         self._newcomer: KeptBudget | None = None  # that is being decided about for the first time
         self._known_worst_s: dict[tuple[str, bool, int], float] = {}  # until something changes that they depend on
         self.lengths = ExpectedLengths()
-        self.on_admitted: Callable[[str], None] = lambda _: None
+        self.on_admitted: Callable[[Goal], None] = lambda _: None
 
     def open(self, goal: Goal, now_s: float) -> None:
         """Looks after a goal from now on, if it has a budget that is not kept yet.
@@ -139,8 +140,6 @@ class Budgets:
         for kept in self._in_question(now_s) if self._kept else ():
             before, error = kept.decision, self._try_to_decide(kept, now_s)
             reason = error if before is None else self._lost(kept, now_s)
-            if before is None and error is None:
-                self.on_admitted(kept.goal.request.request_id)
             if reason is not None:
                 if not kept.goes_on_late:
                     refused.append((kept.goal, reason))
@@ -176,7 +175,7 @@ class Budgets:
         task, load, time = self._task(kept), self._load(kept, now_s), self._scheduler.times.engine.cautious
         if self._solver.has_place(task, load, time):
             return False
-        return self._solver.later(task, load, time).wcet_s <= kept.left_s(now_s)
+        return self._solver.later(task, load, time).wcet_s <= self._usable_s(kept, now_s)
 
     def _try_to_decide(self, kept: KeptBudget, now_s: float) -> PlannerError | None:
         try:
@@ -254,6 +253,10 @@ class Budgets:
         step_s = self._scheduler.times.engine.cautious.decode_line(1).q_s if is_closed else 0.0
         return self._solver.way_s + step_s
 
+    def _usable_s(self, kept: KeptBudget, now_s: float) -> float:
+        """Returns what is left of a budget until its plan must be out."""
+        return kept.left_s(now_s) - self._way_s(kept)
+
     def _note_prediction(self, kept: KeptBudget, decision: Decision, task: Task, now_s: float) -> None:
         """Notes what the first sound decision expects, counted from the arrival (docs/metrics.md)."""
         goal = kept.goal
@@ -270,13 +273,16 @@ class Budgets:
 
     def _pull(self, kept: KeptBudget, decision: Decision) -> None:
         goal, generation = kept.goal, kept.goal.generation
-        if kept.decision is None:  # from now on it is in the worst case of all
+        is_first, was_capped = kept.decision is None, goal.is_capped
+        if is_first:  # from now on it is in the worst case of all
             self._known_worst_s.clear()
         elif _counts_on(kept.decision) != _counts_on(decision):
             self._forget_worst(kept)
         kept.decision, kept.is_forced = decision, False
         kept.measures |= set(decision.measures)
         goal.measures = tuple(measure.value for measure in Measure if measure in kept.measures)
+        if is_first or goal.is_capped != was_capped:
+            self.on_admitted(goal)
         if decision.max_co_batched is not None:
             self._reserve(generation.request_id, decision.max_co_batched)
         elif generation.request_id in self._scheduler.reservations:  # it keeps its place, others may come back
@@ -322,7 +328,7 @@ class Budgets:
         """Returns by how much a goal that was promised to be in time may be held up, if those without budgets yield."""
         is_reserved = kept.goal.request.request_id in self._scheduler.reservations
         worst_s = self._worst_s(kept, others_yield=True) if is_reserved else kept.worst_s
-        return kept.left_s(now_s) - self._way_s(kept) - worst_s
+        return self._usable_s(kept, now_s) - worst_s
 
     def _cost_beside_s(self, generation: Generation, decided: Collection[KeptBudget]) -> float:
         """Returns by how much a goal holds up those with budgets at the worst: by its prompt, then in each step."""
@@ -351,7 +357,8 @@ class Budgets:
         if goal.request.overrun is OverrunStrategy.PARTIAL:  # its first segment is worth delivering
             first = self.lengths.remaining(goal, BudgetScope.FIRST_SEGMENT)
             lengths = replace(lengths, lower=min(lengths.lower, first.lower))
-        lengths = _in_steps(lengths, self.lengths.tokens_per_step(goal))
+        tokens_per_step = self.lengths.tokens_per_step(goal)
+        lengths = _in_steps(lengths, tokens_per_step)
         return Task(
             num_uncomputed_tokens=max(1, generation.num_uncomputed_tokens),
             kv_len=generation.kv_len,
@@ -360,6 +367,7 @@ class Budgets:
             lengths=lengths,
             max_tokens=max(1, generation.num_tokens_left),
             is_evicted=generation.num_evicted_tokens > 0,
+            tokens_per_step=tokens_per_step,
         )
 
     def _scope(self, goal: Goal) -> BudgetScope:
@@ -392,10 +400,10 @@ class Budgets:
             reserved_s=max(map(self._worst_s, reserved), default=0.0),
             max_co_batched=min([config.max_num_seqs - 1, *limits]),
             reserved_slack_s=min(
-                (k.left_s(now_s) - self._worst_s(k, others_yield=True) for k in reserved), default=math.inf
+                (self._usable_s(k, now_s) - self._worst_s(k, others_yield=True) for k in reserved), default=math.inf
             ),
             room_tokens=self._room_tokens(kept.goal.generation, reserved) if needs_room else math.inf,
-            waiting_slack_s=min((k.left_s(now_s) - k.worst_s for k in waiting), default=math.inf),
+            waiting_slack_s=min((self._usable_s(k, now_s) - k.worst_s for k in waiting), default=math.inf),
             chunk_tokens=max(1, min(config.max_num_batched_tokens, scheduler.times.free_tokens)),
             reserved_chunk_tokens=config.max_num_batched_tokens,
         )

@@ -4,6 +4,7 @@
 import logging
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
@@ -13,6 +14,7 @@ from llm_planner.serving.alarm import Alarm
 from llm_planner.serving.child_link import Timeouts
 from llm_planner.serving.events import Finished
 from llm_planner.serving.goal_book import GoalBook
+from llm_planner.serving.goal_record import GoalRecord
 from llm_planner.serving.messages import Report
 from llm_planner.serving.meter import merged_totals
 from llm_planner.serving.replica import Factories, Replica
@@ -108,11 +110,7 @@ class ChildServer:
             superseded = self._book.open(request, now_s)
             if superseded is not None:
                 self._forget(superseded.request_id)
-            if request.time_budget_s is not None:
-                self._alarm.set(now_s + request.time_budget_s + BUDGET_GRACE_S)
-                goal = self._book.get(request.request_id)
-                if goal is not None and goal.decide_by_s is not None:
-                    self._alarm.set(goal.decide_by_s)
+            self._set_alarm(self._book.find(request.request_id))
             working = [r for r in self._replicas if r.has_started and r.error is None]
             self._chosen(request, working or self._replicas[:1]).give(request)
 
@@ -287,6 +285,14 @@ class ChildServer:
 
     # --- Ends
 
+    def _set_alarm(self, goal: GoalRecord) -> None:
+        """Has the time budget of a new goal looked after; now and then, forgets the times of those that have ended."""
+        for time_s in _alarms_s(goal):
+            self._alarm.set(time_s)
+        unfinished = self._book.unfinished()
+        if self._alarm.num_times > 4 * len(unfinished) + 64:
+            self._alarm.set_only(time_s for one in unfinished for time_s in _alarms_s(one))
+
     def _keep_budgets(self) -> None:
         """Ends what is overdue although its child is dead, starts, or hangs in a step."""
 
@@ -309,3 +315,10 @@ class ChildServer:
                 self._error = error
                 self._book.end_all(error.code, error.message, self._clock.now_s())
                 self._is_ready.set()  # wakes the waiting callers, to report the error
+
+
+def _alarms_s(goal: GoalRecord) -> list[float]:
+    """Returns when the time budget of a goal is looked at: by when an engine must have decided, and when it is over."""
+    budget_s, decide_by_s = goal.request.time_budget_s, replace(goal, is_admitted=False).decide_by_s
+    ends_s = None if budget_s is None else goal.arrival_s + budget_s + BUDGET_GRACE_S
+    return [time_s for time_s in (decide_by_s, ends_s) if time_s is not None]

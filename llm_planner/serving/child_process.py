@@ -106,7 +106,7 @@ class LoopRunner:
         self._last_beat_s = self._clock.now_s()
         self.longest_turn_s = loop.longest_rehearsal_s
         self._step_began_s = self._asked_s = self._waits_since_s = self._last_beat_s
-        loop.tell_admissions(lambda request_id: self._send(Admitted(request_id)))
+        loop.tell_admissions(lambda goal: self._send(Admitted(goal.request.request_id, goal.is_capped)))
         loop.let_interrupt(self._is_pressing)
 
     def run(self) -> None:
@@ -147,7 +147,7 @@ class LoopRunner:
     def _defer_or_step(self, now_s: float, *, is_due: bool) -> list[Event]:
         """Obeys a deferrable message, or runs a step."""
         is_deferred = self._defers(now_s, is_due=is_due)
-        events = self._loop.step(now_s) if is_deferred else self._obey(self._inbox.take_deferrable())
+        events = self._loop.step(now_s, self._clock) if is_deferred else self._obey(self._inbox.take_deferrable())
         took_s = self._clock.now_s() - now_s
         if is_deferred:
             self._step_s, self._deferred_s = took_s, 0.0
@@ -189,7 +189,8 @@ class LoopRunner:
                 case GoalRecord():
                     return self._loop.open(message, self._clock.now_s())
                 case Cancel(request_id):
-                    return self._loop.cancel(request_id)
+                    self._loop.cancel(request_id)
+                    return []  # it has ended with the parent, where its id may stand for another goal by now
                 case Report(report, received_at_s):
                     return self._loop.report(report, received_at_s)
         except Exception as error:  # noqa: BLE001 (whatever it is, the other goals must go on)

@@ -34,7 +34,14 @@ class Deadlines:
             heapq.heappush(self._heap, (due_s, goal.request.request_id))
 
     def take_due(self, goals: Mapping[str, Goal], now_s: float) -> list[Goal]:
-        """Returns the goals of ``goals`` that are due, each once, and enters the others again."""
+        """Returns the goals of ``goals`` that are due, each once, and enters the others again.
+
+        Times of goals that have ended would stay to the ends of their budgets, so all are entered anew now and then.
+        """
+        if len(self._heap) > 4 * len(goals) + 64:
+            self._heap.clear()
+            for known in goals.values():
+                self.watch(known)
         due: dict[str, Goal] = {}
         while self._heap and self._heap[0][0] <= now_s:
             goal = goals.get(heapq.heappop(self._heap)[1])

@@ -18,7 +18,9 @@ class SegmentReady:
 
 @dataclass(frozen=True, slots=True)
 class PlanComplete:
-    """Nothing will follow the ``num_segments`` delivered ones. At most once per request; the robot may be at work yet.
+    """Nothing will follow the ``num_segments`` delivered ones, unless one fails and is replanned, which ends so again.
+
+    The robot may be at work yet.
 
     Attributes:
         is_partial: Whether the plan was closed to keep its time budget: the robot holds where it ends.

@@ -130,16 +130,19 @@ class Goal:
         return ("".join(segment.text for segment in self.held),)
 
     @property
+    def is_capped(self) -> bool:
+        """Whether its budget is kept with a token cap."""
+        return Measure.TOKEN_CAP.value in self.measures
+
+    @property
     def is_closed_in_time(self) -> bool:
         """As ``PlanRequest.closes_in_time``."""
-        return self.request.closes_in_time(is_capped=Measure.TOKEN_CAP.value in self.measures)
+        return self.request.closes_in_time(is_capped=self.is_capped)
 
     @property
     def at_deadline(self) -> AtDeadline:
         """What happens to it when its time budget is over."""
-        return self.request.at_deadline(
-            self.execution.num_delivered, is_capped=Measure.TOKEN_CAP.value in self.measures
-        )
+        return self.request.at_deadline(self.execution.num_delivered, is_capped=self.is_capped)
 
     @property
     def budget_ends_at_s(self) -> float | None:

@@ -88,12 +88,12 @@ class GoalBook:
             self.post(event)
             return event
 
-    def admit(self, request_id: str) -> None:
-        """Notes that an engine has decided to keep a goal's time budget."""
+    def admit(self, request_id: str, *, is_capped: bool = False) -> None:
+        """Notes that an engine has decided to keep a goal's time budget, and whether with a token cap."""
         with self.lock:
             goal = self._unfinished.get(request_id)
             if goal is not None:
-                self._unfinished[request_id] = replace(goal, is_admitted=True)
+                self._unfinished[request_id] = replace(goal, is_admitted=True, is_capped=is_capped)
 
     def withdraw_admission(self, request_id: str) -> float | None:
         """Notes that no engine keeps a goal's time budget any more; returns by when another one must decide about it.
@@ -142,7 +142,7 @@ class GoalBook:
     def take_overdue(self, now_s: float, *, has_engine: Callable[[str], bool]) -> list[Event]:
         """Keeps the time budgets that the engine does not keep, because it is dead, starting, or in a long step.
 
-        Returns what was announced: a goal of which nothing came has ended, a plan of strategy PARTIAL is closed. An
+        Returns what was announced: a goal of which nothing came has ended, a plan that is closed in time is closed. An
         engine that lives closes its plans itself: it knows what is on its way. A goal about which no engine has decided
         is refused while its robot has time left for its reflex: its engine cannot give up every step. So is one
         of which nothing came before the engine that had decided about it was gone.

@@ -28,6 +28,7 @@ class GoalRecord:
         is_partial: Whether that is so because the plan was closed to keep its time budget.
         verdict: Why the plan said that the task cannot be achieved; None if it did not.
         is_admitted: Whether the engine that has it decided to keep its time budget.
+        is_capped: Whether the last one that did keeps it with a token cap.
         alive_at_s: When its client last showed life; None until its first heartbeat.
         result: How it ended; None while it is unfinished.
         ended_at_s: When it ended.
@@ -41,6 +42,7 @@ class GoalRecord:
     is_partial: bool = False
     verdict: PlannerError | None = None
     is_admitted: bool = False
+    is_capped: bool = False
     alive_at_s: float | None = None
     result: PlanResult | None = None
     ended_at_s: float | None = None
@@ -116,7 +118,9 @@ class GoalRecord:
     def overrun(self, now_s: float) -> AtDeadline | None:
         """Returns what happens because the time budget is over; None if it is not, or what it covers has come."""
         end_s = self.request.budget_ends_at_s(self.arrival_s, len(self.segments), self.is_complete)
-        return None if end_s is None or now_s <= end_s else self.request.at_deadline(len(self.segments))
+        if end_s is None or now_s <= end_s:
+            return None
+        return self.request.at_deadline(len(self.segments), is_capped=self.is_capped)
 
     def result_of(self, code: ErrorCode, message: str) -> PlanResult:
         """Returns an end that the loop did not decide: an error, of no utility. It knows no counts of tokens."""

@@ -80,7 +80,7 @@ class PlannerLoop:
         self._may_give_up = True  # the step that runs
         self.longest_rehearsal_s = 0.0
 
-    def tell_admissions(self, on_admitted: Callable[[str], None]) -> None:
+    def tell_admissions(self, on_admitted: Callable[[Goal], None]) -> None:
         """Has ``on_admitted`` called with every goal whose time budget is to be kept, as soon as that is decided.
 
         An event would come too late: behind the step, which the decision lets begin.
@@ -196,20 +196,25 @@ class PlannerLoop:
 
     # --- One step
 
-    def step(self, now_s: float) -> list[Event]:
+    def step(self, now_s: float, clock: Clock | None = None) -> list[Event]:
         """Runs one step, if there is something to run, and returns what came of it.
 
         Goals whose time is over end, or their plans are closed; the scheduler decides what runs; plans that would be
         late after that are closed before; the backend runs it; its tokens are read, and segments go to their robots;
         plans that have failed on their robots go on another way.
 
-        The step ends at ``now_s`` plus the duration that the backend states. What is to be said before it is returned
-        at once, and the next call runs it: an end or a closed plan does not wait for a step.
+        The step begins when it is decided, and takes the duration that the backend states. What is to be said before
+        it is returned at once, and the next call runs it: an end or a closed plan does not wait for a step.
+
+        Args:
+            now_s: The time.
+            clock: Tells when the step is decided; None if that takes no time, as where time is virtual.
         """
         events = self._keep_time(now_s)
         if self._scheduled is None:
             self._scheduled = self._meter.decide(self._scheduler, now_s)
             events += self._end_unschedulable()
+        now_s = now_s if clock is None else clock.now_s()
         for goal in self._deadlines.would_miss(self._goals.values(), self._scheduled, now_s):
             events += self._alone(self._overrun, goal, now_s)
         if events and not self._scheduled.is_empty:

@@ -60,9 +60,14 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """Child to parent: it was decided to keep the time budget of this goal. It brings the goal no further."""
+    """Child to parent: it was decided to keep the time budget of this goal. It brings the goal no further.
+
+    Attributes:
+        is_capped: With a token cap; it is said again if that is decided later.
+    """
 
     request_id: str
+    is_capped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -223,8 +223,8 @@ class Replica:
                     self._is_looking = False
                     if view is not None:
                         self.view = replace(view, totals=summed([self._earlier, view.totals]))
-                case Admitted(request_id):
-                    self._book.admit(request_id)
+                case Admitted(request_id, is_capped):
+                    self._book.admit(request_id, is_capped=is_capped)
                 case event:
                     self._take(event, now_s)
             if self.quarantine.waiting:

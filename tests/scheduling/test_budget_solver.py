@@ -27,6 +27,10 @@ def solve(budget_s, task, load, time, solver=SOLVER):
         return None
 
 
+def alpha(decision, task):
+    return decision.num_removed_tokens / (task.num_prefilled_tokens - decision.num_omitted_tokens)
+
+
 @given(budgets, tasks, loads, times)
 def test_a_decision_keeps_the_budget_by_the_estimator(budget_s, task, load, time):
     decision = solve(budget_s, task, load, time)
@@ -36,7 +40,7 @@ def test_a_decision_keeps_the_budget_by_the_estimator(budget_s, task, load, time
         assert decision.setup.num_removed_tokens == decision.num_removed_tokens <= task.num_removable_tokens
         assert decision.setup.num_omitted_tokens == decision.num_omitted_tokens
         assert decision.num_omitted_tokens in (0, *task.droppable_tokens)
-        assert 0.0 <= decision.eviction_ratio <= SOLVER.max_eviction_ratio
+        assert 0.0 <= alpha(decision, task) <= SOLVER.max_eviction_ratio
 
 
 @given(budgets, st.floats(1.0, 10.0), tasks, loads, times)
@@ -82,10 +86,10 @@ def test_alone_the_eviction_is_the_papers(budget_s, task, time):
     lengths = replace(task.lengths, upper=math.ceil(task.lengths.expected))
     task = replace(task, droppable_tokens=(), lengths=lengths)
     decision = solve(budget_s, task, Load(chunk_tokens=10**6, reserved_chunk_tokens=10**6), time)
-    alpha = alpha_star(budget_s, task, time)
+    alone = alpha_star(budget_s, task, time)
     if decision is not None and decision.num_tokens >= task.pessimistic_tokens():
-        assert decision.eviction_ratio >= alpha * (1 - 1e-6) - 1e-9
-        assert decision.eviction_ratio <= alpha + 2 / task.num_prefilled_tokens
+        assert alpha(decision, task) >= alone * (1 - 1e-6) - 1e-9
+        assert alpha(decision, task) <= alone + 2 / task.num_prefilled_tokens
 
 
 @given(tasks, loads, times)
@@ -157,6 +161,17 @@ def test_what_does_not_fit_into_memory_beside_reserved_ones_is_refused(room_toke
         assert "reserved for other goals" in refusal(100.0, make_task(), load, LinearTime())
         short = make_task(droppable_tokens=(50,))
         assert (solve(100.0, short, load, LinearTime()) is not None) is (room_tokens > 0)
+
+
+@pytest.mark.parametrize(
+    ("room_tokens", "tokens_per_step", "max_tokens"),
+    [(605, 1.0, 5), (650, 1.0, 50), (650, 2.0, 25), (699, 1.0, 99), (700, 1.0, None), (700, 2.0, 50), (800, 2.0, None)],
+)
+def test_no_more_tokens_are_promised_than_the_memory_holds(room_tokens, tokens_per_step, max_tokens):
+    task = make_task(tokens_per_step=tokens_per_step)  # in the worst case of 100 tokens, behind 600
+    decision = solve(100.0, task, Load(has_free_slot=False, room_tokens=room_tokens), LinearTime())
+    assert (decision.max_tokens, decision.num_tokens) == (max_tokens, max_tokens or 100)
+    assert decision.measures == (Measure.RESERVED_SLOT, *([Measure.TOKEN_CAP] if max_tokens else []))
 
 
 @pytest.mark.parametrize("room_tokens", [604, -10])
@@ -245,7 +260,8 @@ def test_an_eviction_that_takes_longer_than_it_saves_is_left_out():
     assert Measure.EVICTION in solve(0.8, long, BUSY, TIME).measures
     assert solve(0.8, long, BUSY, time).measures == (Measure.RESERVED_SLOT, Measure.BATCH_CAP, Measure.TOKEN_CAP)
     slower = replace(TIME, evicting_s=0.05)
-    assert solve(1.2, long, BUSY, slower).eviction_ratio > solve(1.2, long, BUSY, TIME).eviction_ratio > 0.0
+    num_removed = [solve(1.2, long, BUSY, time).num_removed_tokens for time in (TIME, slower)]
+    assert 0 < num_removed[0] < num_removed[1]
 
 
 @pytest.mark.parametrize(("num_removable", "is_evicted"), [(50, False), (200, True)])

@@ -115,6 +115,25 @@ def test_a_shared_prefix_counts_once():
     assert scheduler.num_running == 3  # 56 tokens for 3 x (4 + 8 + 3)
 
 
+def test_a_prefix_that_all_share_makes_no_memory_short():
+    scheduler = make_scheduler("tardiness_safe", num_kv_blocks=30)
+    scheduler.ledger.pin_prefix("system", 80)
+    for name in "abcd":
+        scheduler.add(with_interval(name, 1, 8, num_prompt_tokens=84, num_cached_tokens=80))  # a block of its own each
+    scheduler.schedule(0.0)
+    assert not scheduler.policy.is_memory_short
+
+
+def test_what_those_that_are_ready_hold_already_makes_no_memory_short():
+    scheduler = make_scheduler("tardiness_safe", num_kv_blocks=14)
+    for name in "ab":
+        scheduler.add(with_interval(name, 1, 8, num_prompt_tokens=16))
+    run(scheduler, scheduler.schedule(0.0), segments={"a": 1.0, "b": 1.0})
+    assert scheduler.num_suspended == 2
+    scheduler.schedule(5.0)  # each has four blocks and needs a fifth
+    assert not scheduler.policy.is_memory_short
+
+
 def test_what_a_suspended_robot_holds_counts():
     scheduler = make_scheduler("a_max", num_kv_blocks=12, can_offload=False)  # 48 tokens
     scheduler.add(with_interval("suspended", 1, 12))
@@ -126,6 +145,18 @@ def test_what_a_suspended_robot_holds_counts():
     scheduler.add(with_interval("second", 1, 12))  # 23 each, 36 left
     decode(scheduler, 1)
     assert [g.request_id for g in scheduler.running] == ["first"]
+
+
+def test_what_pauses_for_a_reservation_holds_memory_too():
+    scheduler = make_scheduler("a_max", num_kv_blocks=20, max_num_batched_tokens=20)  # 80 tokens
+    scheduler.add(with_interval("back", 1, 20))
+    run(scheduler, scheduler.schedule(0.0), segments={"back": 1.0})
+    scheduler.add(with_interval("half_read", 1, 1, num_prompt_tokens=32))
+    decode(scheduler, 1)
+    assert (scheduler.num_suspended, scheduler.num_running) == (1, 1)
+    scheduler.add(with_interval("budgeted", 1, 20, num_prompt_tokens=16))
+    scheduler.reserve("budgeted", 3)
+    assert scheduler.schedule(5.0).num_scheduled_tokens == {"budgeted": 16}  # 67 in the end with "back", of 48
 
 
 @pytest.mark.parametrize("can_offload", [True, False])

@@ -71,3 +71,10 @@ def test_what_is_popped_while_looking_is_gone_and_the_rest_stays(rows, now_s, nu
     with closing(queue.ranked(now_s)) as ranked:
         assert list(ranked) == expected
     assert len(queue) == len(expected)
+
+
+def test_one_that_has_ended_does_not_take_the_place_of_a_new_one_of_its_id():
+    ended, new = make_generation("r"), make_generation("r")
+    queue = queue_of(make_policy("tardiness"), [new])
+    queue.place_again(ended)
+    assert list(queue.values()) == [new]

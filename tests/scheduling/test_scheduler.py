@@ -11,6 +11,7 @@ from llm_planner.core.time_utility import URGENT
 from llm_planner.prediction.execution_time import ProfiledTimes
 from llm_planner.prediction.profile import find_profile
 from llm_planner.scheduling.generation import GenerationState
+from llm_planner.scheduling.step_times import StepTimes
 from tests.scheduling.builders import NETWORK_S, make_generation, make_report, make_scheduler, make_segment, run
 
 
@@ -318,6 +319,20 @@ def test_the_lowest_ranked_running_one_is_preempted():
     assert scheduled.new[0].output_token_ids == (7,) * last.num_output_tokens
 
 
+def test_one_that_decodes_keeps_its_kv_where_a_worse_ranked_prompt_can_give_its_own():
+    """The batch limit leaves prompts for later, but not their memory."""
+    scheduler = make_scheduler("tardiness", num_kv_blocks=12, can_offload=False, max_num_batched_tokens=2)
+    urgent, normal = make_generation("urgent", num_prompt_tokens=15), make_generation("normal", num_prompt_tokens=28)
+    urgent.request = replace(urgent.request, time_utility=URGENT)
+    scheduler.add(urgent)
+    while not urgent.output_token_ids:
+        run(scheduler, scheduler.schedule(0.0))
+    scheduler.add(normal)
+    while urgent.num_tokens < 22:  # six blocks
+        run(scheduler, scheduler.schedule(0.0))
+    assert (urgent.num_preemptions, normal.num_preemptions) == (0, 1)
+
+
 def test_a_generation_beyond_the_whole_cache_is_unschedulable():
     scheduler = make_scheduler("fcfs", num_kv_blocks=3, block_size=4)
     scheduler.add(make_generation("r", num_prompt_tokens=11))
@@ -346,3 +361,20 @@ def test_a_generation_that_ends_during_the_step_is_not_booked():
     scheduler.update(scheduled, output, {"r": 1}, 0.0)
     assert scheduler.schedule(0.0).release == ("r",)
     scheduler.check_integrity()
+
+
+def test_one_that_is_ready_and_loses_its_kv_is_ranked_by_what_it_must_compute_again(monkeypatch):
+    monkeypatch.setattr(StepTimes, "chunk_s", lambda _, num_prompt_tokens: 0.01 * num_prompt_tokens)
+    scheduler = make_scheduler("tardiness", num_kv_blocks=24, can_offload=False, max_num_seqs=2)
+    kept, lost = make_generation("kept", 36, arrival_s=0.001), make_generation("lost", 36)
+    for generation in (kept, lost):
+        scheduler.add(generation)
+    for _ in range(2):
+        run(scheduler, scheduler.schedule(0.0))
+    scheduler.add(make_generation("budgeted", 40, arrival_s=5.0))
+    scheduler.reserve("budgeted", 0)
+    run(scheduler, scheduler.schedule(5.0))  # both pause, and one of them gives its memory
+    assert (kept.num_preemptions, lost.num_preemptions) == (0, 1)
+    scheduler.end("budgeted")
+    scheduler.config = replace(scheduler.config, max_num_seqs=1)
+    assert set(scheduler.schedule(5.0).num_scheduled_tokens) == {"kept"}

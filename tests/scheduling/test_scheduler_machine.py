@@ -2,6 +2,7 @@
 """A state machine over the scheduler: whatever comes, nothing is lost, nothing overflows, everything ends."""
 
 import random
+from contextlib import closing
 from dataclasses import replace
 from itertools import cycle
 
@@ -217,6 +218,14 @@ class SchedulerMachine(RuleBasedStateMachine):
             return
         self.scheduler.check_integrity()
         assert {g.request_id for g in self.scheduler.generations} == set(self.alive)
+
+    @invariant()
+    def those_that_are_ready_stand_in_the_order_of_their_ranks(self) -> None:
+        if not hasattr(self, "scheduler"):
+            return
+        ready, order = self.scheduler._places.ready, self.scheduler._order
+        with closing(ready.ranked(self.now_s)) as ranked:
+            assert list(ranked) == sorted(ready.values(), key=lambda g: order.rank(g, self.now_s))
 
     def teardown(self) -> None:
         """However it stands: with time, everything ends, and no step in between is idle without a reason."""

@@ -60,10 +60,21 @@ def test_a_budget_shorter_than_a_decode_step_says_so():
 
 def test_only_what_is_admitted_is_told_so_and_before_its_first_step():
     run, told = Run(), []
-    run.loop.tell_admissions(lambda request_id: told.append((request_id, run.loop._meter.totals.num_steps)))
+    run.loop.tell_admissions(lambda goal: told.append((goal.request.request_id, run.loop._meter.totals.num_steps)))
     before = run.loop._meter.totals.num_steps
     run.submit("kept", time_budget_s=60.0).submit("short", time_budget_s=0.001).submit("unlimited").go()
     assert told == [("kept", before)]
+
+
+def test_a_token_cap_is_told_of_when_it_is_decided():
+    run, told = Run(can_evict=False), []
+    run.loop.tell_admissions(lambda goal: told.append((goal.request.request_id, goal.is_capped)))
+    run.submit("r1", "long", time_budget_s=3.0, overrun=OverrunStrategy.KILL, **WHOLE).go(3)
+    slow_s = 4.0 * run.backend.profile.step_s([Chunk(1, 500)])
+    for _ in range(100):
+        run.loop._scheduler.times.engine.observe([(1, 500)], slow_s)
+    run.go()
+    assert told == [("r1", False), ("r1", True)]
 
 
 @pytest.mark.parametrize("scope", BudgetScope)
@@ -321,6 +332,17 @@ def test_a_goal_that_waited_for_another_ones_slot_has_the_engine_for_itself_then
     assert run.result("second").error_code in (ErrorCode.NONE, ErrorCode.PLAN_PARTIAL)
 
 
+@pytest.mark.parametrize(("budget_s", "num_words", "late_s"), [(0.66, 620, 0.82), (0.69, 900, 0.9)])
+def test_the_way_of_what_was_promised_is_not_given_to_the_next_goal(budget_s, num_words, late_s):
+    run = Run(can_evict=False, max_num_seqs=2, network_latency_s=0.1)
+    run.loop._budgets.lengths = Oracle()
+    run.submit("promised", "long", time_budget_s=budget_s, overrun=OverrunStrategy.KILL, **WHOLE).go(until_s=0.05)
+    late = "go" + " see" * num_words
+    run.submit("late", late, time_budget_s=late_s, overrun=OverrunStrategy.KILL).go()
+    assert run.result("promised").error_code is ErrorCode.NONE
+    assert run.result("promised").metrics.plan_time_s <= budget_s - 0.2
+
+
 def test_an_emergency_without_a_budget_starves_behind_no_reservations_and_breaks_none():
     run = Run("tardiness", can_evict=False, max_num_seqs=4, network_latency_s=0.0)
     run.loop._budgets.lengths = Oracle()
@@ -385,7 +407,7 @@ def test_many_that_come_at_once_do_not_make_each_decision_longer(monkeypatch):
 
 def test_of_those_that_come_together_the_tightest_is_decided_about_first():
     run, admitted = Run(), []
-    run.loop.tell_admissions(admitted.append)
+    run.loop.tell_admissions(lambda goal: admitted.append(goal.request.request_id))
     for number, budget_s in enumerate((9.0, 3.0, 1.0, 6.0)):
         run.submit(f"r{number}", time_budget_s=budget_s)
     run.step()

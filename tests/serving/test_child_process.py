@@ -10,7 +10,7 @@ from llm_planner.prediction.execution_time import ProfiledTimes
 from llm_planner.serving import child_process
 from llm_planner.serving.events import Finished, SegmentReady
 from llm_planner.serving.goal_record import GoalRecord
-from llm_planner.serving.messages import Admitted
+from llm_planner.serving.messages import Admitted, Cancel
 from tests.serving.budget_run import LONG, PLAN, EvictablePreparer, ProfiledFake
 from tests.serving.builders import make_loop, make_request
 
@@ -88,3 +88,16 @@ def test_goals_with_long_budgets_do_not_take_the_time_of_a_short_one_that_was_ad
             if getattr(message, "request_id", None) == "short":
                 received.append(message)
     assert [type(message) for message in received] == [Admitted, SegmentReady]
+
+
+def test_the_end_of_a_goal_that_was_cancelled_is_not_that_of_another_one_with_its_id():
+    """The parent has announced it; what came now would end a goal that was sent anew."""
+    mine, theirs = Pipe()
+    loop = make_loop({"go": "a();"}, do_clients_report=False)
+    runner = child_process.LoopRunner(theirs, loop, 60.0, ManualClock())
+    goal = GoalRecord(request=make_request("r1", urgency=Urgency.URGENT), arrival_s=0.0)
+    for message in (goal, Cancel("r1"), goal):
+        mine.send(message)
+        runner._turn()
+    assert tuple(loop.request_ids) == ("r1",)
+    assert not mine.poll()

@@ -3,6 +3,7 @@
 
 import random
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -177,6 +178,23 @@ def test_skip_next_goes_on():
     assert result.metrics.plan_time_s > 0.1
 
 
+def test_what_a_decision_takes_is_gone_from_the_last_safe_moment():
+    run = Run()
+    clock, schedule = SimpleNamespace(now_s=lambda: run.now_s), run.loop._scheduler.schedule
+
+    def schedule_slowly(now_s):
+        run.sleep(0.03)
+        return schedule(now_s)
+
+    run.loop._scheduler.schedule = schedule_slowly
+    run.submit(**partial(0.5))
+    while run.loop.next_wakeup_s(run.now_s) is not None:
+        run.take(run.loop.step(run.now_s, clock))
+    assert run.result().error_code is ErrorCode.PLAN_PARTIAL
+    assert run.of(SegmentReady)
+    assert run.of(PlanComplete)[0][0] <= 0.5 - NETWORK_S
+
+
 def test_a_partial_plan_ends_when_the_robot_has_carried_it_out():
     run = Run(reports=True)
     run.submit(**partial(0.15))
@@ -187,6 +205,15 @@ def test_a_partial_plan_ends_when_the_robot_has_carried_it_out():
         run.take(run.loop.report(succeeded("r1", ready.segment.index), run.now_s))
     assert run.result().error_code is ErrorCode.PLAN_PARTIAL
     assert "ask again" in run.result().error_msg
+
+
+def test_times_of_goals_that_have_ended_are_forgotten():
+    run = Run()
+    for number in range(100):
+        run.submit(f"r{number}", time_budget_s=86400.0)
+        run.go()
+    assert len(run.of(Finished, "r99")) == 1
+    assert len(run.loop._deadlines._heap) < 80
 
 
 def test_a_robot_that_fails_a_partial_plan_has_failed():

@@ -207,6 +207,19 @@ def test_budgets_hold_without_an_engine(overrun, num_segments, is_engine_ready):
         assert book.request_ids == ()
 
 
+@pytest.mark.parametrize("is_engine_ready", [False, True])
+def test_a_plan_under_a_token_cap_is_closed_by_its_engine_or_as_it_would_have_been(is_engine_ready):
+    book = GoalBook(make_admission())
+    book.open(make_request("r1", time_budget_s=1.0, budget_scope=BudgetScope.WHOLE_PLAN), 1.0)
+    book.admit("r1")
+    book.admit("r1", is_capped=True)
+    book.accept(SegmentReady("r1", make_segment(0)), 1.5)
+    book.withdraw_admission("r1")
+    events = book.take_overdue(2.1, has_engine=lambda _: is_engine_ready)
+    assert book.leaves_to_engine(2.1) == is_engine_ready
+    assert events == ([] if is_engine_ready else [PlanComplete("r1", 1, is_partial=True)])
+
+
 def test_an_end_tells_how_every_segment_went():
     book = make_book("r1")
     for index in range(3):

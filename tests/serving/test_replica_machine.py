@@ -15,11 +15,11 @@ from llm_planner.core.clock import ManualClock
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import PlanResult, Urgency
 from llm_planner.core.segment import Situation
-from llm_planner.serving.child import ChildServer
+from llm_planner.serving.child import BUDGET_GRACE_S, ChildServer
 from llm_planner.serving.events import Finished, PlanComplete, SegmentReady
 from llm_planner.serving.goal_book import GoalBook
-from llm_planner.serving.goal_record import GoalRecord
-from llm_planner.serving.messages import Cancel, Heartbeat
+from llm_planner.serving.goal_record import RESERVE_S, GoalRecord
+from llm_planner.serving.messages import Admitted, Cancel, Heartbeat
 from llm_planner.serving.quarantine import TRIAL_S
 from llm_planner.serving.replica import Factories
 from tests.serving.builders import failed, make_admission, make_loop, make_request, make_segment
@@ -118,6 +118,17 @@ def test_goals_of_engines_that_load_go_on_in_the_first_that_is_ready():
     assert [set(link.will_have) for link in server.links()] == [set(), {"a", "b", "c"}]
 
 
+def test_times_of_goals_that_have_ended_are_not_kept_for_the_alarm():
+    server = Server(1)
+    server.server.submit(make_request("live", time_budget_s=3600.0))
+    for number in range(300):
+        server.server.submit(make_request(f"r{number}", time_budget_s=86400.0))
+        server.server.cancel(f"r{number}")
+    times_s = sorted(server.server._alarm._times_s)
+    assert len(times_s) < 80
+    assert times_s[:2] == [3600.0 - RESERVE_S, 3600.0 + BUDGET_GRACE_S]
+
+
 def test_goals_of_engines_that_died_together_go_on_in_the_first_that_is_ready_again():
     server = Server(2)
     server.make_ready(0)
@@ -161,6 +172,17 @@ def test_a_goal_that_only_waits_for_its_robot_is_not_blamed_for_what_ends_engine
         live_and_die()
     assert server.homes() == [[]]
     assert server.told[-1].result.error_code is ErrorCode.ENGINE_FAILED
+
+
+def test_the_book_learns_that_a_budget_is_kept_with_a_token_cap():
+    server = Server(1)
+    server.make_ready(0)
+    server.server.submit(make_request("a", time_budget_s=1.0))
+    for is_capped in (False, True):
+        server.links()[0].said.append(Admitted("a", is_capped))
+        server.receive(0)
+        goal = server.book.get("a")
+        assert (goal.is_admitted, goal.is_capped) == (True, is_capped)
 
 
 NUMBERS = st.integers(0, 2)

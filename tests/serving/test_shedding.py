@@ -47,7 +47,7 @@ def test_a_goal_whose_budget_was_admitted_is_never_shed():
     run.submit("huge", "huge" + " see" * 1500, max_tokens=200, time_budget_s=60.0, **WHOLE)
     run.submit("other0").submit("other1").go(until_s=0.5)
     admitted = []
-    run.loop.tell_admissions(admitted.append)
+    run.loop.tell_admissions(lambda goal: admitted.append(goal.request.request_id))
     run.submit("late", "go" + " see" * 3000, time_budget_s=60.0, overrun=OverrunStrategy.KILL).go()
     assert admitted == ["late"]
     assert run.result("late").error_code is ErrorCode.NONE

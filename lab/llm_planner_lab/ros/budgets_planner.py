@@ -15,6 +15,7 @@ from typing import Any, TextIO, cast
 from llm_planner.assembly import build_admission, build_loop
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.config import PlannerConfig
+from llm_planner.core.interfaces import Clock
 from llm_planner.engine_profile import measured_profile
 from llm_planner.ros import process
 from llm_planner.ros.planner_node import PlannerNode
@@ -66,9 +67,9 @@ class JournalledLoop:
         self._arrived[record.request_id] = record.arrival_s
         return self._loop.open(record, now_s)
 
-    def step(self, now_s: float) -> list[Event]:
+    def step(self, now_s: float, clock: Clock | None = None) -> list[Event]:
         """Runs one step and writes it down."""
-        events = self._loop.step(now_s)
+        events = self._loop.step(now_s, clock)
         ended = {event.request_id: int(event.result.error_code) for event in events if isinstance(event, Finished)}
         status = self._loop.status
         num_wanting = status.num_running + status.num_ready

@@ -209,7 +209,7 @@ def test_goals_do_not_wait_for_ever_for_short_time_budgets_that_follow_each_othe
 
 
 def test_what_an_engine_raises_is_not_taken_for_a_parent_that_is_gone():
-    def fail_so(_: float) -> list:
+    def fail_so(*_: object) -> list:
         raise EOFError("a worker of the engine has died")
 
     loop = make_loop({"go": "a();"})

@@ -89,7 +89,7 @@ class Fixed(Budgets):
 
     def open(self, goal: Goal, now_s: float) -> None:
         """Shortens the prompt, and orders the eviction."""
-        self.on_admitted(goal.request.request_id)
+        self.on_admitted(goal)
         if self._share:
             goal.generation.shorten(round(self._share * goal.generation.num_prompt_tokens))
         decide_eviction(goal.generation, self._alpha, self._info)
@@ -114,7 +114,7 @@ class TimeBillAlpha(Budgets):
 
     def open(self, goal: Goal, now_s: float) -> None:
         """Notes a goal whose ratio is to be decided."""
-        self.on_admitted(goal.request.request_id)
+        self.on_admitted(goal)
         self._new.append(goal)
 
     def keep(self, now_s: float) -> list[tuple[Goal, PlannerError]]:

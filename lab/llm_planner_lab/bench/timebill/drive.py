@@ -155,7 +155,7 @@ def make_driver(
         budgets=approach.budgets,
     )
     book = GoalBook(admission)
-    loop.tell_admissions(book.admit)
+    loop.tell_admissions(lambda goal: book.admit(goal.request.request_id, is_capped=goal.is_capped))
     return Driver(loop, book, busy)
 
 
