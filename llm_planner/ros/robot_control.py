@@ -245,13 +245,8 @@ class RobotControl:
         """Halts at once and gives a goal up."""
         with self._lock:
             if goal_id == self.goal_id:
-                self.halt(reason)
-
-    def halt(self, reason: str) -> None:
-        """Halts at once and gives the current goal up, whichever it is."""
-        with self._lock:
-            self._answer_by_s = None
-            self._executor.cancel(self._now_s(), reason)
+                self._answer_by_s = None
+                self._executor.cancel(self._now_s(), reason)
 
     def stop(self, reason: str, calls: Sequence[SkillCall] = ()) -> bool:
         """Halts at once whatever it does, a reflex too, and gives the current goal up; returns whether it did anything.

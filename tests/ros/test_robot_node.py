@@ -237,8 +237,8 @@ def test_a_node_that_cannot_begin_lets_the_robot_go(ros, monkeypatch):
 def test_a_node_that_ends_lets_the_robot_go_whatever_fails(ros, monkeypatch):
     robot = RobotNode("ending_robot")
     closed = []
-    for owner, name in ((robot._robot, "halt"), (robot._robot._driver, "halt")):
-        monkeypatch.setattr(owner, name, lambda _: (_ for _ in ()).throw(OSError("no way to the robot")))
+    for owner, name in ((robot._robot, "stop"), (robot._robot._driver, "halt")):
+        monkeypatch.setattr(owner, name, lambda *_: (_ for _ in ()).throw(OSError("no way to the robot")))
     monkeypatch.setattr(robot._robot._connection, "close", lambda: closed.append(1))
     robot.end_goals()
     robot.close()
