@@ -310,7 +310,7 @@ class RobotNode(Node):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a robot node; returns the exit status."""
-    return process.run(RobotNode, arguments)
+    return process.run(RobotNode, arguments, is_interruptible=True)  # a drone may be taking off
 
 
 if __name__ == "__main__":
