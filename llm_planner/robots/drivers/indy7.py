@@ -8,6 +8,7 @@ the kinematic arm; where objects are, the map says. That the gripper holds somet
 import math
 import random
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NoReturn, Protocol, runtime_checkable
 
@@ -26,7 +27,7 @@ from llm_planner.robots.effect import Ask, Effect, Grasp, Gripper, Place, Push, 
 from llm_planner.robots.model import Pose, RobotModel
 from llm_planner.robots.robot_driver import MapSight, TrackMemory
 from llm_planner.robots.shape import ChainBody
-from llm_planner.robots.tool_path import Joints, Kinematics, joint_legs
+from llm_planner.robots.tool_path import Joints, Kinematics, search_joint_legs
 from llm_planner.robots.track import Track
 from llm_planner.robots.world import World
 
@@ -115,7 +116,8 @@ class Indy7Driver(MapSight, TrackMemory):
         self._model, self._port, self._kinematics = model, port, kinematics
         self._gripper = port if isinstance(port, GrippingPort) else None
         self._steps: deque[_Step] = deque()
-        self._legs: deque[Joints] = deque()  # of the step at work
+        self._search: Iterator[None] | None = None  # for the legs of the step at work
+        self._legs: deque[Joints] = deque()  # of that step
         self._grip: _Step | None = None  # the order to the gripper at work
         self._until_s: float | None = None  # of a gripper that moves
         self._is_moving = self._is_stopping = False
@@ -217,12 +219,17 @@ class Indy7Driver(MapSight, TrackMemory):
             self._step(self._steps.popleft())
 
     def _go_on(self, now_s: float) -> None:
-        """Ends the step at work, or begins the next one, or ends the call."""
         if now_s >= self._limit_s:
             self._end_late()
         if self._grip is not None:
             self._go_on_gripping(self._grip, now_s)
-            return
+        elif self._search is None:
+            self._go_on_moving(now_s)
+        elif next(self._search, True):
+            self._search = None
+
+    def _go_on_moving(self, now_s: float) -> None:
+        """Ends the step at work, or begins the next one, or ends the call."""
         has_orders = self._is_stopping or self._is_moving or self._legs or self._steps
         ending = self._port.ending() if has_orders else ""
         if ending is None:  # of this call's order, or of a stop before it
@@ -255,8 +262,12 @@ class Indy7Driver(MapSight, TrackMemory):
             self._gripper.grip(is_open=step.is_open)
             self._grip = step
             return
-        x, y, z = step.target.x_m, step.target.y_m, step.target.z_m
-        legs = joint_legs(self._kinematics, self._body.space, self._joints_deg(), (x, y, z))
+        self._search = self._find_legs(step.target)
+
+    def _find_legs(self, target: Pose) -> Iterator[None]:
+        """Tries one leg at a time: to wait for all of them would keep a stop and the robot's heartbeats for seconds."""
+        x, y, z = target.x_m, target.y_m, target.z_m
+        legs = yield from search_joint_legs(self._kinematics, self._body.space, self._joints_deg(), (x, y, z))
         if legs is None:
             reason = f"the arm cannot reach ({x:.2f}, {y:.2f}, {z:.2f}) m from above, inside the workspace"
             raise SkillFailedError(reason)
@@ -298,6 +309,7 @@ class Indy7Driver(MapSight, TrackMemory):
 
     def _give_up(self, reason: str, *, is_permanent: bool = False) -> None:
         self._steps.clear()
+        self._search = None
         self._legs.clear()
         self._is_grip_unsure |= self._grip is not None
         self._course, self._grip, self._until_s = None, None, None

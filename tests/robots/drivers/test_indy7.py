@@ -178,6 +178,52 @@ def test_without_a_gripper_nothing_is_grasped():
     assert arm.do("move_to", "bin").status is SkillStatus.SUCCEEDED
 
 
+class SlowKinematics:
+    """Counts its searches; from home, the first ones find nothing."""
+
+    def __init__(self, num_failures):
+        self.num_failures, self.num_searches = num_failures, 0
+
+    def position_m(self, joints):
+        return KINEMATICS.position_m(joints)
+
+    def joints(self, point_m, near):
+        self.num_searches += 1
+        return None if self.num_searches <= self.num_failures else KINEMATICS.joints(point_m, near)
+
+
+@pytest.mark.parametrize("num_failures", [0, 3, 10**6])
+def test_a_way_is_searched_one_leg_a_tick_so_that_a_stop_comes_in_between(num_failures):
+    port, kinematics = FakePort(), SlowKinematics(num_failures)
+    driver = Indy7Driver(LIBRARY.get("indy7"), port, kinematics)
+    driver.enter(table())
+    driver.start(SkillCall("move_to", ("bin",)), 0.0)
+    for tick in range(100):
+        before = kinematics.num_searches
+        result = driver.tick(0.02 * tick)
+        assert kinematics.num_searches <= before + 1
+        if result.status is not SkillStatus.RUNNING:
+            break
+    assert kinematics.num_searches > min(num_failures, 5)
+    assert ("cannot reach" in result.reason) == (num_failures > 3)
+
+
+def test_a_search_that_is_halted_moves_nothing():
+    port, kinematics = FakePort(), SlowKinematics(10**6)
+    driver = Indy7Driver(LIBRARY.get("indy7"), port, kinematics)
+    driver.enter(table())
+    driver.start(SkillCall("move_to", ("bin",)), 0.0)
+    while kinematics.num_searches < 3:
+        driver.tick(0.1)
+    driver.halt(0.2)
+    driver.start(SkillCall("stop"), 0.2)
+    while driver.tick(0.3).status is SkillStatus.RUNNING:
+        pass
+    driver.start(SkillCall("wait", (0.5,)), 0.4)
+    assert driver.tick(2.0).status is SkillStatus.SUCCEEDED
+    assert (kinematics.num_searches, port.orders) == (3, ["stop", "stop"])
+
+
 def test_what_the_controller_says_ends_the_call():
     arm = Arm()
     arm.port.failure = "it has collided"
