@@ -43,6 +43,10 @@ MAX_PERCENT, MAX_M_PER_S, MAX_DEG_PER_S = 25, 0.5, 37.5  # of the joints' speed:
 UNKNOWN = "nothing is received from the arm, so where it is is not known"
 LOST = "the arm did not stop when it was told to; stop it again, and if that fails, start its node again"
 CHECK_GRIPPER = "check the gripper: an order to it was cut short, so what it holds is not known; open it first"
+UNKNOWN_HAND = (
+    "what the gripper has held since before the arm was connected is not known; say 'open the gripper' first, where "
+    "what it may hold can fall"
+)
 
 
 def speed_percent(model: RobotModel) -> int:
@@ -123,6 +127,7 @@ class Indy7Driver(MapSight, TrackMemory):
         self._is_moving = self._is_stopping = False
         self._is_lost = False  # a stop has failed, and none has succeeded since
         self._is_grip_unsure = False  # an order to the gripper was cut short; opening it ends the doubt
+        self._is_hand_known = False  # until it was opened: who had the arm before may have left something in it
         self._course: Course | None = None
         self._limit_s = 0.0
         self._result = SkillResult(SkillStatus.SUCCEEDED)
@@ -212,6 +217,8 @@ class Indy7Driver(MapSight, TrackMemory):
         course = self._body.plan(job)
         if course.motions and self._is_grip_unsure:
             raise SkillFailedError(CHECK_GRIPPER)
+        if isinstance(skill.effect, Grasp) and not self._is_hand_known:
+            raise PermanentFailureError(UNKNOWN_HAND)  # another plan would open it, and let that fall
         self._course = course
         self._steps.extend(_steps(skill.effect, course, self._body.space.z_m[1]))
         self._limit_s = now_s + MARGIN_S + 2.0 * skill_duration(skill, job.number).p90_s
@@ -286,7 +293,7 @@ class Indy7Driver(MapSight, TrackMemory):
         elif now_s >= self._until_s:
             self._grip, self._until_s = None, None
             if step.is_open:
-                self._is_grip_unsure = False
+                self._is_grip_unsure, self._is_hand_known = False, True
             if step.finishes and self._course is not None:
                 self._course.finish()
                 self._course = replace(self._course, finish=lambda: None)

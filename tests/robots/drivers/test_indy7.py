@@ -13,7 +13,15 @@ from llm_planner.core.clock import ManualClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.driver import SkillStatus
-from llm_planner.robots.drivers.indy7 import CHECK_GRIPPER, GRIP_S, LOST, UNKNOWN, Indy7Driver, speed_percent
+from llm_planner.robots.drivers.indy7 import (
+    CHECK_GRIPPER,
+    GRIP_S,
+    LOST,
+    UNKNOWN,
+    UNKNOWN_HAND,
+    Indy7Driver,
+    speed_percent,
+)
 from llm_planner.robots.drivers.indy7_kinematics import LIMITS_DEG, Indy7Kinematics
 from llm_planner.robots.drivers.indy7_neuromeka import IDLE, MOVING, NeuromekaPort
 from llm_planner.robots.model import SpeedLimits
@@ -74,6 +82,9 @@ class Arm:
         self.driver = Indy7Driver(LIBRARY.get("indy7"), self.port, KINEMATICS)
         self.driver.enter(table())
         self.now_s = 0.0
+        if isinstance(self.port, FakeGrippingPort):
+            self.do("open")  # before that it grasps nothing
+            self.port.orders.clear()
 
     def do_until(self, is_met, name, *arguments):
         """Begins a call, and goes on until the port has its orders."""
@@ -152,6 +163,7 @@ def test_a_grasp_at_the_top_of_the_workspace_does_not_leave_it():
     low = replace(arm.driver.model, workspace=replace(arm.driver.model.workspace, z_m=(0.0, 0.5)))
     arm.driver = Indy7Driver(low, arm.port, KINEMATICS)
     arm.driver.enter(table(WorldObject(name="lamp", position_m=(0.45, 0.0, 0.45))))
+    assert arm.do("open").status is SkillStatus.SUCCEEDED
     assert arm.do("pick", "lamp").status is SkillStatus.SUCCEEDED
     assert max(order[2] for order in arm.port.orders if not isinstance(order, str)) < 0.502
 
@@ -176,6 +188,17 @@ def test_without_a_gripper_nothing_is_grasped():
     arm = Arm(FakePort())
     assert arm.do("pick", "red_box").reason == arm.do("open").reason == "this driver knows no gripper"
     assert arm.do("move_to", "bin").status is SkillStatus.SUCCEEDED
+
+
+def test_what_a_gripper_may_hold_since_before_its_node_began_is_not_let_fall_by_a_pick():
+    arm = Arm()
+    arm.driver = Indy7Driver(LIBRARY.get("indy7"), arm.port, KINEMATICS)  # its node was started again
+    arm.driver.enter(table())
+    refused = arm.do("pick", "red_box")
+    assert (refused.reason, refused.is_permanent, arm.port.orders) == (UNKNOWN_HAND, True, [])
+    assert arm.do("move_to", "bin").status is arm.do("close").status is SkillStatus.SUCCEEDED
+    assert arm.do("pick", "red_box").reason == UNKNOWN_HAND  # closed fingers may hold something
+    assert arm.do("open").status is arm.do("pick", "red_box").status is SkillStatus.SUCCEEDED
 
 
 class SlowKinematics:
