@@ -23,7 +23,7 @@ from llm_planner.robots.drivers.indy7 import (
     speed_percent,
 )
 from llm_planner.robots.drivers.indy7_kinematics import LIMITS_DEG, Indy7Kinematics
-from llm_planner.robots.drivers.indy7_neuromeka import IDLE, MOVING, NeuromekaPort
+from llm_planner.robots.drivers.indy7_neuromeka import IDLE, MOST_CALLS, MOVING, NeuromekaPort
 from llm_planner.robots.model import SpeedLimits
 from llm_planner.robots.timing import Parameter, Source
 from llm_planner.robots.world import World, WorldObject
@@ -552,6 +552,23 @@ def test_neuromeka_opens_the_gripper_past_a_question_and_a_stop_without_an_answe
     goes_on.set()
     wait_until(lambda: port.ending() == "")
     assert dcp3.orders[1:] == [("stop",)]
+
+
+@pytest.mark.parametrize("kind", ["stop", "grip"])
+def test_neuromeka_that_answers_nothing_keeps_no_more_than_a_few_threads(dcp3, port, kind):
+    goes_on, before, stop, set_do = threading.Event(), set(threading.enumerate()), dcp3.stop_motion, dcp3.set_do
+    dcp3.stop_motion = lambda: goes_on.wait(20.0) and stop()
+    dcp3.set_do = lambda signals: goes_on.wait(20.0) and set_do(signals)
+    for number in range(3 * MOST_CALLS):
+        if kind == "stop":
+            port.stop()
+        else:
+            port.grip(is_open=number % 2 == 0)
+    assert len(set(threading.enumerate()) - before) == MOST_CALLS
+    goes_on.set()
+    wait_until(lambda: port.ending() == port.grip_ending() == "")
+    wait_until(lambda: not set(threading.enumerate()) - before)
+    assert dcp3.orders[-1] == (("stop",) if kind == "stop" else ("set_do", (0, True)))  # the last was to close
 
 
 @pytest.mark.parametrize("is_answered", [True, False])
