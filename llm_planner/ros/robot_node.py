@@ -276,6 +276,7 @@ class RobotNode(Node):
         if self._client.received_at_s > self._received_at_s:
             self._received_at_s = self._client.received_at_s
             self._robot.receive(self._received_at_s)
+        self._bridge.drain()  # an outcome comes behind what the robot has reported
         self._missions.publish_outcomes()
         self._follow_scenario()
         if self._show_timer.is_canceled() and any(shown.is_watched for shown in self._shown):

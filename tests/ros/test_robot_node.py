@@ -245,6 +245,18 @@ def test_a_node_that_ends_lets_the_robot_go_whatever_fails(ros, monkeypatch):
     assert closed == [1]
 
 
+def test_an_outcome_waits_for_what_the_robot_has_reported(ros, monkeypatch):
+    robot = RobotNode("reporting_robot")
+    try:
+        called = []
+        monkeypatch.setattr(robot._missions, "publish_outcomes", lambda: called.append("outcomes"))
+        robot._bridge.post(called.append, "report")
+        robot._tick()
+        assert called == ["report", "outcomes"]
+    finally:
+        robot.close()
+
+
 def test_every_timer_of_a_robot_follows_the_steady_clock(ros):
     robot = RobotNode("steady_robot", parameter_overrides=[Parameter("use_sim_time", value=True)])
     try:
