@@ -21,6 +21,7 @@ from llm_planner.robots.driver import (
     SkillResult,
     SkillStatus,
     argument_problem,
+    failed,
 )
 from llm_planner.robots.duration import skill_duration
 from llm_planner.robots.effect import Ask, Effect, Grasp, Gripper, Place, Push, Stop, TakePicture
@@ -172,7 +173,7 @@ class Indy7Driver(MapSight, TrackMemory):
         try:
             self._begin(call, now_s)
         except SkillFailedError as failure:
-            self._give_up(str(failure), is_permanent=isinstance(failure, PermanentFailureError))
+            self._give_up(failure)
 
     def tick(self, now_s: float) -> SkillResult:
         """Goes on with the call and returns how it stands."""
@@ -181,14 +182,14 @@ class Indy7Driver(MapSight, TrackMemory):
             try:
                 self._go_on(now_s)
             except SkillFailedError as failure:
-                self._give_up(str(failure), is_permanent=isinstance(failure, PermanentFailureError))
+                self._give_up(failure)
         return self._result
 
     def halt(self, _now_s: float) -> None:
         """Stops the arm where it is; the call counts as failed."""
         if self._result.status is SkillStatus.RUNNING:
             self._port.stop()
-            self._give_up("halted")
+            self._give_up(SkillFailedError("halted"))
 
     def attend(self, now_s: float) -> float:
         """Looks where the arm is; returns after how many seconds to be called again."""
@@ -314,14 +315,14 @@ class Indy7Driver(MapSight, TrackMemory):
             raise SkillFailedError(UNKNOWN)
         return joints
 
-    def _give_up(self, reason: str, *, is_permanent: bool = False) -> None:
+    def _give_up(self, failure: SkillFailedError) -> None:
         self._steps.clear()
         self._search = None
         self._legs.clear()
         self._is_grip_unsure |= self._grip is not None
         self._course, self._grip, self._until_s = None, None, None
         self._is_moving = self._is_stopping = False
-        self._result = SkillResult(SkillStatus.FAILED, reason=reason, is_permanent=is_permanent)
+        self._result = failed(failure)
 
     def _tool_pose(self) -> Pose:
         """Returns where the tool is, or was when that was known last."""
