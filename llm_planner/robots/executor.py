@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from llm_planner.core.segment import BlockEdge, ReportStatus, Segment, SegmentReport, Situation
+from llm_planner.core.segment import MAX_AHEAD, BlockEdge, ReportStatus, Segment, SegmentReport, Situation
 from llm_planner.core.skill import SkillCall
 from llm_planner.language.errors import PlanSyntaxError
 from llm_planner.language.parser import parse
@@ -17,7 +17,6 @@ from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.interpreter import ExecutedCall, Interpreter
 from llm_planner.robots.model import RobotModel
 
-MAX_AHEAD = 1024  # segments that may wait for a missing one
 MOST_OWN_S = 60.0  # that a call of the robot's own may take: one that never ends would keep it from landing
 MOST_LATE_S = 30.0
 """How much longer than expected a call of a segment may take. It is the planner's own patience (``silence_timeout_s``),
@@ -114,7 +113,7 @@ class SegmentExecutor:
 
     @property
     def next_missing_index(self) -> int:
-        """The first segment that has not come: where to ask the planner to send again from."""
+        """The first segment that has not come; none before it is taken any more."""
         index = self._next_index
         while index in self._waiting or (index == self._next_index and self._started_s is not None):
             index += 1
