@@ -34,6 +34,7 @@ class Approve(Enum):
 
 
 STOPPED_BY_CTRL_C = "stopped by Ctrl-C in `llm-planner send`"
+STOPPED_UNANSWERED = "stopped by `llm-planner send`, which got no answer to its instruction"
 LAST_WORDS_S = 10.0
 INTERRUPTED = 130  # exit status, as of a shell
 MARKS = {0: "not run", 2: "ok", 3: "failed", 4: "skipped"}  # of SegmentOutcome.status
@@ -179,7 +180,10 @@ def _show(outcome: "msgs.PlanOutcome", *, as_json: bool) -> ErrorCode:
 def _obeyed(
     commander: "Commander", robot: str, order: "Instruct.Request", timeout_s: float, show: Callable[[str], None]
 ) -> "msgs.PlanOutcome | None":
-    """Tells a robot what to do and returns how it ended. The first Ctrl-C stops the robot, the second leaves it."""
+    """Tells a robot what to do and returns how it ended. The first Ctrl-C stops the robot, the second leaves it.
+
+    A robot that does not answer is stopped too: it may have taken the instruction, and be about to carry it out.
+    """
     is_accepted = False
     try:
         commander.instruct(robot, order)
@@ -194,6 +198,14 @@ def _obeyed(
         if (outcome := commander.outcome(order.tag, LAST_WORDS_S)) is None:
             raise PlannerError(ErrorCode.STOPPED, f"/{robot} is stopped; its planner does not answer") from None
         return outcome
+    except PlannerError as error:
+        if is_accepted or error.code is not ErrorCode.SERVER_UNREACHABLE:
+            raise
+        show(f"/{robot} does not answer; it is told to stop")
+        for _ in range(2):  # as above; neither may be answered
+            with contextlib.suppress(PlannerError):
+                commander.stop(robot, STOPPED_UNANSWERED)
+        raise PlannerError(error.code, f"{error.message}; it was told to stop, too") from None
 
 
 def _chosen(outcome: "msgs.PlanOutcome") -> str:

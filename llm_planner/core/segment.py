@@ -27,6 +27,7 @@ class ExpectedDuration:
 LONGEST_DURATION_S = 1e7
 """Four months: longer than any segment takes."""
 ZERO_DURATION = ExpectedDuration(min_s=0.0, p50_s=0.0, p90_s=0.0)
+MAX_AHEAD = 1024  # segments that may wait on a robot for a missing one
 
 
 class BlockEdge(Enum):

@@ -15,7 +15,6 @@ from llm_planner.robots.duration import trap
 from llm_planner.robots.effect import Translate
 from llm_planner.robots.model import RobotModel, Skill
 from llm_planner.robots.motion import travelled_share
-from llm_planner.robots.reflex_rule import ReflexRule
 from llm_planner.robots.timing import Trapezoid
 from llm_planner.robots.world import WorldObject
 
@@ -121,7 +120,8 @@ def dodge(
     best = _clearance(threats, going_on or stay, enough_m)
     if best[0] >= enough_m - JUST_M:
         return None
-    motions = (motion for motion in _motions(model, pose, model.reflex) if motion[0].name not in unsupported)
+    lengths_m = (times * model.reflex.back_off_m for times in range(1, NUM_AMOUNTS + 1))
+    motions = (motion for length_m in lengths_m for motion in straight_motions(model, pose, length_m, unsupported))
     ways = ((call, _way_of(skill, pose, end, for_s)) for call, end, skill in motions)
     for call, way in ways if going_on is None else ((SkillCall(model.stop_skill), stay), *ways):
         clear = _clearance(threats, way, enough_m)
@@ -149,19 +149,22 @@ def _clearance(threats: Sequence[Mover], way: Sequence[Point], enough_m: float) 
     return min(gaps), sum(gaps) / len(gaps)
 
 
-def _motions(model: RobotModel, pose: Pose, rule: ReflexRule) -> Iterator[tuple[SkillCall, Point, Skill]]:
-    """Yields straight motions inside the fence, the shortest first, with where they end."""
-    for times in range(1, NUM_AMOUNTS + 1):
-        for skill in model.skills.values():
-            number = skill.number
-            if not isinstance(skill.effect, Translate) or number is None or len(skill.arguments) > 1:
-                continue
-            least, most = number.minimum or 0.0, number.maximum or 0.0
-            amount = min(max(times * rule.back_off_m / skill.effect.unit_m, least), most)
-            amount = float(math.floor(amount)) if number.is_integer else amount
-            end = moved(pose, skill.effect, amount)
-            if model.geofence is None or model.geofence.contains(*end):
-                yield SkillCall(skill.name, (amount,)), end, skill
+def straight_motions(
+    model: RobotModel, pose: Pose, length_m: float, unsupported: Collection[str]
+) -> Iterator[tuple[SkillCall, Point, Skill]]:
+    """Yields the straight motions inside the fence, as near to a length as their skills allow, with where they end."""
+    for skill in model.skills.values():
+        number = skill.number
+        if not isinstance(skill.effect, Translate) or number is None or len(skill.arguments) > 1:
+            continue
+        if skill.name in unsupported:
+            continue
+        least, most = number.minimum or 0.0, number.maximum or 0.0
+        amount = min(max(length_m / skill.effect.unit_m, least), most)
+        amount = float(math.floor(amount)) if number.is_integer else amount
+        end = moved(pose, skill.effect, amount)
+        if model.geofence is None or model.geofence.contains(*end):
+            yield SkillCall(skill.name, (amount,)), end, skill
 
 
 def _way_of(skill: Skill, pose: Pose, end: Point, for_s: float) -> list[Point]:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from enum import Enum
 
-from llm_planner.core.segment import BlockEdge, ReportStatus, Segment, SegmentReport, Situation
+from llm_planner.core.segment import MAX_AHEAD, BlockEdge, ReportStatus, Segment, SegmentReport, Situation
 from llm_planner.core.skill import SkillCall
 from llm_planner.language.errors import PlanSyntaxError
 from llm_planner.language.parser import parse
@@ -17,7 +17,6 @@ from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.interpreter import ExecutedCall, Interpreter
 from llm_planner.robots.model import RobotModel
 
-MAX_AHEAD = 1024  # segments that may wait for a missing one
 MOST_OWN_S = 60.0  # that a call of the robot's own may take: one that never ends would keep it from landing
 MOST_LATE_S = 30.0
 """How much longer than expected a call of a segment may take. It is the planner's own patience (``silence_timeout_s``),
@@ -47,9 +46,10 @@ class SegmentExecutor:
     would keep a robot whose planner is lost from its silence steps for ever. Of a robot that its planner knows to be
     slow, each call is expected to take as many times longer as the planner says of its segment.
 
-    A stop, or a silence step, that fails is not confirmed, and is repeated: until it succeeds, or a goal, a reflex or a
-    person takes over, and a silence step only as long as the planner is silent. A silence step that a reflex or an
-    error cuts short is due again ``MOST_AGAIN_S`` later; after a stop by a person, silence counts from that stop.
+    A stop, or a silence step, that fails is not confirmed, and is repeated: until it succeeds, or the first segment of
+    a goal that moves, a reflex or a person takes over, and a silence step only as long as the planner is silent. A
+    silence step that a reflex or an error cuts short is due again ``MOST_AGAIN_S`` later; after a stop by a person,
+    silence counts from that stop.
 
     Args:
         model: Of the robot.
@@ -76,7 +76,6 @@ class SegmentExecutor:
         self._own_calls: deque[SkillCall] = deque()  # of reflex, cancel and silence: before any segment
         self._own_call: SkillCall | None = None  # that runs
         self._own_since_s = math.inf
-        self._is_of_old = False  # it was begun before the present goal, which takes over
         self._own_failure = ""
         self._again: SkillCall | None = None  # a vital call that failed, to be repeated
         self._again_s, self._pause_s = math.inf, AGAIN_S
@@ -99,8 +98,8 @@ class SegmentExecutor:
         self._is_partial = False
         self._received_s = now_s
         self._num_silence_steps, self._next_step_s = 0, -math.inf
-        self._is_of_old = self._own_call is not None
-        self._forget_failure()
+        if not self.is_unconfirmed:
+            self._forget_failure()
 
     @property
     def state(self) -> ExecutorState:
@@ -114,7 +113,7 @@ class SegmentExecutor:
 
     @property
     def next_missing_index(self) -> int:
-        """The first segment that has not come: where to ask the planner to send again from."""
+        """The first segment that has not come; none before it is taken any more."""
         index = self._next_index
         while index in self._waiting or (index == self._next_index and self._started_s is not None):
             index += 1
@@ -383,16 +382,22 @@ class SegmentExecutor:
 
     def _is_busy_with_own_calls(self, now_s: float) -> bool:
         self._follow_own_call(now_s)
-        if self._again is not None and not self._is_vital(self._again):
-            self._forget_failure()  # the planner is back
-        if self._again is not None and not self.is_acting and self._started_s is None and now_s >= self._again_s:
+        if self._again is not None and (self._takes_over or not self._is_vital(self._again)):
+            self._forget_failure()  # a goal begins to move, or the planner is back
+        is_free = self._started_s is None or self._is_chat
+        if self._again is not None and not self.is_acting and is_free and now_s >= self._again_s:
             self._own_calls.append(self._again)
         while self._own_call is None and self._own_calls:
             self._driver.start(self._own_calls[0], now_s)  # where that fails, the call is still to be done
-            self._own_call, self._is_of_old = self._own_calls.popleft(), False
-            self._own_since_s = now_s
+            self._own_call, self._own_since_s = self._own_calls.popleft(), now_s
             self._follow_own_call(now_s)
         return self._own_call is not None
+
+    @property
+    def _takes_over(self) -> bool:
+        """Whether the first segment of a goal that moves is there, and has not begun."""
+        is_moving = self._state is ExecutorState.ACTIVE and not self._is_chat
+        return is_moving and self._next_index == 0 and 0 in self._waiting
 
     def _follow_own_call(self, now_s: float) -> None:
         """Goes on with an own call; once it has failed, says so, and insists on it if it is vital."""
@@ -408,7 +413,7 @@ class SegmentExecutor:
         self._own_call = None
         if result.status is SkillStatus.FAILED:
             self._own_failure = f"{call.name}: {result.reason}"
-        if self._is_of_old or not self._is_vital(call):
+        if self._takes_over or not self._is_vital(call):
             return
         if result.status is SkillStatus.SUCCEEDED:
             if self._again is not None:

@@ -10,8 +10,17 @@ from dataclasses import dataclass
 
 from llm_planner.core.pose import Pose
 from llm_planner.core.skill import SkillCall
-from llm_planner.robots.dodge import PACE, SAMPLE_S, Point, closest_m, dodge, forecast_s, moved, movers, way_to
-from llm_planner.robots.effect import Translate
+from llm_planner.robots.dodge import (
+    PACE,
+    SAMPLE_S,
+    Point,
+    closest_m,
+    dodge,
+    forecast_s,
+    movers,
+    straight_motions,
+    way_to,
+)
 from llm_planner.robots.model import RobotModel
 from llm_planner.robots.reflex_rule import ReflexAction, ReflexRule
 from llm_planner.robots.world import WorldObject
@@ -184,19 +193,7 @@ def step_away(
 ) -> SkillCall | None:
     """Returns the one motion that takes the robot farthest from a threat, inside its fence; None if none does."""
     before_m = math.dist(threat.position_m, (pose.x_m, pose.y_m, pose.z_m))
-    best: tuple[float, SkillCall] | None = None
-    for skill in model.skills.values():
-        number = skill.number
-        if not isinstance(skill.effect, Translate) or number is None or len(skill.arguments) > 1:
-            continue
-        if skill.name in unsupported:
-            continue
-        least, most = number.minimum or 0.0, number.maximum or 0.0
-        amount = min(max(distance_m / skill.effect.unit_m, least), most)
-        amount = float(math.floor(amount)) if number.is_integer else amount
-        end = moved(pose, skill.effect, amount)
-        away_m = math.dist(threat.position_m, end) - before_m
-        is_inside = model.geofence is None or model.geofence.contains(*end)
-        if is_inside and away_m > (0.0 if best is None else best[0]):
-            best = (away_m, SkillCall(skill.name, (amount,)))
-    return None if best is None else best[1]
+    motions = straight_motions(model, pose, distance_m, unsupported)
+    ways = [(math.dist(threat.position_m, end) - before_m, call) for call, end, _ in motions]
+    away_m, call = max(ways, key=lambda way: way[0], default=(0.0, None))
+    return call if away_m > 0.0 else None

@@ -7,7 +7,7 @@ that is outside already (after a collision, or moved by hand) may return, but ne
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Protocol, TypeVar
 
 from llm_planner.robots.model import Workspace
@@ -21,6 +21,7 @@ NUM_SAMPLES = 64  # per joint motion: at most 5.5 degrees of a joint apart
 MAX_HALVINGS = 5  # at most 32 legs
 
 _StateT = TypeVar("_StateT")
+_FoundT = TypeVar("_FoundT")
 
 
 class Kinematics(Protocol):
@@ -44,7 +45,7 @@ def straight_legs(space: Workspace, begin: Point, end: Point) -> tuple[Point, ..
     def leg(begin: Point, end: Point) -> Point | None:
         return end if _is_straight_leg_inside(space, begin, end) else None
 
-    return _legs(space, leg, lambda point: point, begin, end)
+    return _found(_legs(space, leg, lambda point: point, begin, end))
 
 
 def joint_legs(arm: Kinematics, space: Workspace, here: Joints, end: Point) -> tuple[Joints, ...] | None:
@@ -53,6 +54,13 @@ def joint_legs(arm: Kinematics, space: Workspace, here: Joints, end: Point) -> t
     In a joint motion, every joint covers the same share of its way at the same time. None if the arm cannot reach
     ``end``, or the ways that were tried leave the workspace.
     """
+    return _found(search_joint_legs(arm, space, here, end))
+
+
+def search_joint_legs(
+    arm: Kinematics, space: Workspace, here: Joints, end: Point
+) -> Generator[None, None, tuple[Joints, ...] | None]:
+    """Returns what ``joint_legs`` does, and pauses before each leg that it tries: one may take half a second."""
 
     def leg(begin: Joints, end: Point) -> Joints | None:
         solution = arm.joints(end, begin)
@@ -61,7 +69,17 @@ def joint_legs(arm: Kinematics, space: Workspace, here: Joints, end: Point) -> t
         target = tuple(float(angle) for angle in solution)
         return target if _is_joint_motion_inside(arm, space, begin, target) else None
 
-    return _legs(space, leg, arm.position_m, here, end)
+    return (yield from _legs(space, leg, arm.position_m, here, end))
+
+
+def _found(search: Generator[None, None, _FoundT]) -> _FoundT:
+    """Returns what a search finds, without a pause."""
+    while True:
+        try:
+            next(search)
+        except StopIteration as end:
+            found: _FoundT = end.value
+            return found
 
 
 def _legs(
@@ -71,18 +89,19 @@ def _legs(
     begin: _StateT,
     end: Point,
     num_halvings: int = MAX_HALVINGS,
-) -> tuple[_StateT, ...] | None:
+) -> Generator[None, None, tuple[_StateT, ...] | None]:
     """Returns the ends of permitted legs, in order; a leg that is not permitted is replaced by its two halves."""
+    yield
     whole = leg(begin, end)
     if whole is not None:
         return (whole,)
     if num_halvings == 0:
         return None
     middle = _halfway(space, position_m(begin), end)
-    first = _legs(space, leg, position_m, begin, middle, num_halvings - 1)
+    first = yield from _legs(space, leg, position_m, begin, middle, num_halvings - 1)
     if first is None:
         return None
-    second = _legs(space, leg, position_m, first[-1], end, num_halvings - 1)
+    second = yield from _legs(space, leg, position_m, first[-1], end, num_halvings - 1)
     return None if second is None else (*first, *second)
 
 

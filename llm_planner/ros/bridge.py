@@ -28,7 +28,7 @@ class Bridge:
         self._node, self._on_error = node, on_error
         self._calls: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._make = self.guard(operator.call)
-        self._guard = node.create_guard_condition(self._drain)
+        self._guard = node.create_guard_condition(self.drain)
 
     def guard(self, callback: Callable[..., None]) -> Callable[..., None]:
         """Returns a callback that is made at once and handled as a posted call if it fails."""
@@ -39,7 +39,8 @@ class Bridge:
         self._calls.append((call, arguments))
         self._guard.trigger()
 
-    def _drain(self) -> None:
+    def drain(self) -> None:
+        """Makes the calls that were handed over until now; in the executor's thread."""
         while self._calls:
             call, arguments = self._calls.popleft()
             self._make(call, *arguments)

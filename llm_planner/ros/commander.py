@@ -279,7 +279,7 @@ def _answer(node: Node, robot: str, client: Client, request: Any, timeout_s: flo
     future = client.call_async(request)
     future.add_done_callback(lambda _: answered.set())
     if not answered.wait(timeout_s):
-        hint = "if it was killed, start it again"
+        hint = "it may still do what it was asked; if it was killed, start it again"
         raise PlannerError(ErrorCode.SERVER_UNREACHABLE, f"/{robot} did not answer within {timeout_s:g} s; {hint}")
     return future.result()
 

@@ -246,12 +246,9 @@ class Missions:
             Exception: Whatever the driver raises; the goals end nevertheless.
         """
         unfinished = [mission for mission in self._pending if not mission.handle.is_done or mission is self._current]
-        for outcome, _ in self._obeyed:
-            if outcome.plan not in ("", f"{self._model.stop_skill}();"):  # it is not carried out to the end
-                outcome.error_code, outcome.error_msg = int(ErrorCode.STOPPED), reason
         failure = self._robot.own_failure if self._robot.is_unconfirmed else ""
         try:
-            was_busy = self._robot.stop(reason, calls)
+            was_busy = self._halt(reason, calls)
         finally:
             for mission in unfinished:
                 mission.stopped_because = reason
@@ -259,6 +256,13 @@ class Missions:
         self._wake()
         instruction = unfinished[-1].order.instruction if unfinished else ""
         return Stopped(was_busy or bool(unfinished), instruction, self._robot.own_failure or failure)
+
+    def _halt(self, reason: str, calls: Sequence[SkillCall] = ()) -> bool:
+        """Stops the robot, whatever it does; returns whether it did anything."""
+        for outcome, _ in self._obeyed:
+            if outcome.plan not in ("", f"{self._model.stop_skill}();"):  # it is not carried out to the end
+                outcome.error_code, outcome.error_msg = int(ErrorCode.STOPPED), reason
+        return self._robot.stop(reason, calls)
 
     def call_off(self, follower: Follower, reason: str) -> bool:
         """Stops the robot if it carries out what a follower asked for; returns False if that has ended.
@@ -275,9 +279,9 @@ class Missions:
         return True
 
     def shut_down(self, reason: str) -> None:
-        """Halts the robot and ends its goals with CANCELLED; the planner is told, and not waited for."""
+        """Halts the robot, whatever it does, and ends its goals with CANCELLED; the planner is told, not waited for."""
         try:
-            self._robot.halt(reason)
+            self._halt(reason)
         finally:
             for mission in self._pending:
                 self._give_up(mission)

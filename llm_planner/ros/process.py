@@ -117,12 +117,13 @@ def read_last_words(path: Path) -> PlannerError | None:
 class _StopSignal:
     """Set by the first SIGINT or SIGTERM; a process of ``composition.Fleet`` gets SIGTERM when its parent ends.
 
-    Later signals are ignored, so that nothing interrupts the clean-up. The handler only notes the signal. It runs as
-    soon as the interpreter does: every node here has a timer of at most half a second that ends the executor's wait.
+    Later signals are ignored, so that nothing interrupts the clean-up. The handler only notes the signal, unless
+    ``interrupts``: then it raises SystemExit in what the main thread is at. It runs as soon as the interpreter does:
+    every node here has a timer of at most half a second that ends the executor's wait.
     """
 
     def __init__(self) -> None:
-        self.is_set = False
+        self.is_set = self.interrupts = False
         faulthandler.register(signal.SIGALRM, chain=True)  # says where it hangs, then ends it
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._handle)
@@ -131,6 +132,8 @@ class _StopSignal:
         if not self.is_set:
             self.is_set = True
             _limit_end()
+            if self.interrupts:
+                raise SystemExit
 
 
 def _limit_end() -> None:
@@ -138,7 +141,9 @@ def _limit_end() -> None:
     signal.setitimer(signal.ITIMER_REAL, STOP_TIMEOUT_S)
 
 
-def run(build: Callable[[], NodeProcess], arguments: Sequence[str] | None = None) -> NoReturn:
+def run(
+    build: Callable[[], NodeProcess], arguments: Sequence[str] | None = None, *, is_interruptible: bool = False
+) -> NoReturn:
     """Runs a node until a signal or its failure; then ends the process.
 
     It ends without the clean-up of interpreter and libraries, which waits for threads, and takes a second of processor
@@ -151,8 +156,10 @@ def run(build: Callable[[], NodeProcess], arguments: Sequence[str] | None = None
     Args:
         build: Returns the node.
         arguments: Command line with the ROS arguments; None for this process's.
+        is_interruptible: Whether a signal raises SystemExit in ``build``, which may take longer than a process has to
+            end, and then makes safe what it has begun to move.
     """
-    _end(_run(build, arguments))
+    _end(_run(build, arguments, is_interruptible=is_interruptible))
 
 
 def run_group(builds: Mapping[str, Callable[[], NodeProcess]], arguments: Sequence[str] | None = None) -> NoReturn:
@@ -178,11 +185,26 @@ def _end(status: int) -> NoReturn:
     os._exit(status)
 
 
-def _run(build: Callable[[], NodeProcess], arguments: Sequence[str] | None) -> int:
+def _run(build: Callable[[], NodeProcess], arguments: Sequence[str] | None, *, is_interruptible: bool) -> int:
     stop = _StopSignal()
     if not _has_started(arguments):
         return REFUSED
-    status = _live(build, stop, at_end=_limit_end)
+
+    def build_or_end() -> NodeProcess:
+        stop.interrupts = is_interruptible
+        if stop.is_set and is_interruptible:
+            raise SystemExit
+        try:
+            return build()
+        finally:
+            stop.interrupts = False
+
+    try:
+        status = _live(build_or_end, stop, at_end=_limit_end)
+    except SystemExit:
+        if not stop.is_set:
+            raise
+        status = 0
     rclpy.utilities.try_shutdown()
     return status
 

@@ -18,7 +18,7 @@ from llm_planner.robots.executor import ExecutorState, SegmentExecutor
 from llm_planner.robots.model import RobotModel
 from llm_planner.robots.perception import visible
 from llm_planner.robots.reflex import Reaction, Reflex
-from llm_planner.robots.robot_driver import BatteryDriver
+from llm_planner.robots.robot_driver import BatteryDriver, RobotDriver
 from llm_planner.ros.snapshot import Log, Snapshot
 
 REMEMBERED_S = 1.0  # where the robot was, of its own time: for its speed, and for the ends of its calls
@@ -97,7 +97,7 @@ class RobotControl:
         self.num_faults, self.last_fault = 0, ""
         self._interrupted = ""  # id of the last goal that a reflex ended
         try:
-            self._enter(Snapshot(objects=()))
+            self._begin_in(*self._body_in(Snapshot(objects=())))
         except BaseException:
             connection.close()  # whoever made it does not get it back
             raise
@@ -168,7 +168,7 @@ class RobotControl:
         return Situation(scene=self.view, pose=pose if pose.is_finite else None)
 
     def enter(self, snapshot: Snapshot) -> None:
-        """Puts the robot into a world.
+        """Puts the robot into a world; what it does ends. A stop that is not confirmed is called for again there.
 
         Raises:
             PlannerError: INVALID_WORLD for a real robot whose parameters do not allow it: where it is and what there
@@ -180,21 +180,29 @@ class RobotControl:
                 "a real robot takes no world and no pose from an instruction; start its node with allow_world:=true if "
                 "those who instruct it know where it is",
             )
-        self._enter(snapshot)
-
-    def _enter(self, snapshot: Snapshot) -> None:
         with self._lock:
-            self._born_at_s = self._clock.now_s()
-            self._driver = self._connection.enter(snapshot.world, snapshot.pose, self._born_at_s * self._time_scale)
-            self._executor = SegmentExecutor(
-                self._model, self._driver, self._report, self._look_around, self._note_unconfirmed
-            )
-            self._reflex = Reflex(self._model, unsupported=self.unsupported_skills)
-            self._reflex_event: ReflexEvent | None = None
-            self._is_stopping, self._fault_of_stop = False, ""  # why the driver broke down meanwhile
-            self._must_halt_because = ""  # why, where an attempt has failed
-            self._answer_by_s: float | None = None  # on the given clock; None if nothing is awaited
-            self._log = Log(self._driver, 0.0)
+            body, is_unconfirmed = self._body_in(snapshot), self.is_unconfirmed
+            self._end_reflex()
+            self._end_stop()
+            self._executor.begin("", self._now_s())  # ends the segment at work, if there is one, and says so
+            self._begin_in(*body)
+            if is_unconfirmed:  # what may move does so in the next world too
+                self._executor.stop(self._now_s(), "stopped")
+
+    def _body_in(self, snapshot: Snapshot) -> tuple[RobotDriver, float]:
+        """Returns the driver for a world, and when that world began, on the given clock."""
+        born_at_s = self._clock.now_s()
+        return self._connection.enter(snapshot.world, snapshot.pose, born_at_s * self._time_scale), born_at_s
+
+    def _begin_in(self, driver: RobotDriver, born_at_s: float) -> None:
+        self._driver, self._born_at_s = driver, born_at_s
+        self._executor = SegmentExecutor(self._model, driver, self._report, self._look_around, self._note_unconfirmed)
+        self._reflex = Reflex(self._model, unsupported=self.unsupported_skills)
+        self._reflex_event: ReflexEvent | None = None
+        self._is_stopping, self._fault_of_stop = False, ""  # why the driver broke down meanwhile
+        self._must_halt_because = ""  # why, where an attempt has failed
+        self._answer_by_s: float | None = None  # on the given clock; None if nothing is awaited
+        self._log = Log(driver, 0.0)
 
     def begin(self, goal_id: str, *, is_chat: bool = False, answer_within_s: float | None = None) -> None:
         """Starts a new goal; what is left of the one before is halted.
@@ -237,13 +245,8 @@ class RobotControl:
         """Halts at once and gives a goal up."""
         with self._lock:
             if goal_id == self.goal_id:
-                self.halt(reason)
-
-    def halt(self, reason: str) -> None:
-        """Halts at once and gives the current goal up, whichever it is."""
-        with self._lock:
-            self._answer_by_s = None
-            self._executor.cancel(self._now_s(), reason)
+                self._answer_by_s = None
+                self._executor.cancel(self._now_s(), reason)
 
     def stop(self, reason: str, calls: Sequence[SkillCall] = ()) -> bool:
         """Halts at once whatever it does, a reflex too, and gives the current goal up; returns whether it did anything.

@@ -276,6 +276,7 @@ class RobotNode(Node):
         if self._client.received_at_s > self._received_at_s:
             self._received_at_s = self._client.received_at_s
             self._robot.receive(self._received_at_s)
+        self._bridge.drain()  # an outcome comes behind what the robot has reported
         self._missions.publish_outcomes()
         self._follow_scenario()
         if self._show_timer.is_canceled() and any(shown.is_watched for shown in self._shown):
@@ -310,7 +311,7 @@ class RobotNode(Node):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a robot node; returns the exit status."""
-    return process.run(RobotNode, arguments)
+    return process.run(RobotNode, arguments, is_interruptible=True)  # a drone may be taking off
 
 
 if __name__ == "__main__":

@@ -3,9 +3,7 @@
 
 from collections.abc import Iterable
 
-from llm_planner.core.segment import Segment
-
-MAX_AHEAD = 1024  # segments that may wait for a missing one
+from llm_planner.core.segment import MAX_AHEAD, Segment
 
 
 class SegmentInbox:

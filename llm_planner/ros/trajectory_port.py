@@ -129,8 +129,9 @@ class TrajectoryPort:
         self._post(self._cancel)
 
     def close(self) -> None:
-        """Stops the arm."""
+        """Stops the arm; what was posted may not be called any more."""
         self.stop()
+        self._cancel()
 
     def _send(self, number: int, goal: object) -> None:
         if not self._client.server_is_ready():

@@ -494,11 +494,30 @@ def test_a_stop_that_still_runs_when_a_goal_begins_is_not_repeated_into_it():
     robot.executor.stop(robot.now_s, "enough")
     robot.run(1)
     robot.executor.begin("next", robot.now_s)
+    robot.add(segment(0, "mf(100);"))
+    robot.run(6)
+    assert not robot.executor.is_unconfirmed
+    assert [name for _, name in robot.driver.started] == ["h", "mf"]
+
+
+@pytest.mark.parametrize("is_chat", [False, True])
+def test_a_goal_that_moves_nothing_takes_over_no_stop_that_is_not_confirmed(is_chat):
+    """The plan of the one that is no chat is only shown, or refused: none of it comes."""
+    robot = refusing(h=3)
+    robot.executor.stop(robot.now_s, "enough")
+    robot.executor.begin("next", robot.now_s, is_chat=is_chat)
+    if is_chat:
+        robot.add(sentence(0, "It is a long story, and takes a while to tell."))
+    robot.run(3.5)
+    assert robot.executor.is_unconfirmed
+    assert own_calls(robot) == ["h"] * 3
     robot.run(4)
     assert not robot.executor.is_unconfirmed
+    assert own_calls(robot)[:4] == ["h"] * 4
+    robot.executor.begin("third", robot.now_s)
     robot.add(segment(0, "mf(100);"))
-    robot.run(2)
-    assert [name for _, name in robot.driver.started] == ["h", "mf"]
+    robot.run(3)
+    assert robot.reports[-1].status is SUCCEEDED
 
 
 @settings(deadline=None, max_examples=100)

@@ -208,6 +208,17 @@ def test_a_node_that_ends_says_how_its_goal_ended_without_waiting_for_the_planne
     assert robot.action.cancelled == ([] if is_lost else [goal_id])
 
 
+def test_a_node_that_ends_halts_what_its_robot_does_on_its_own_account(robot):
+    robot.instruct()
+    robot.control.stop("a person says so", (SkillCall("mf", (300.0,)),))
+    robot.run(2.0)
+    at = robot.control.pose
+    robot.missions.shut_down("the node ends")
+    robot.run(2.0)
+    assert robot.control.pose == at
+    assert at.x_m > 0.1
+
+
 @pytest.mark.parametrize("code", PLAN_ERRORS)
 @pytest.mark.parametrize("texts", [[], ["mf(200);"], ["mf(200);", "tc(90);"]])
 def test_an_emergency_that_is_not_understood_is_left_to_the_reflex_whatever_was_delivered_of_it(robot, code, texts):

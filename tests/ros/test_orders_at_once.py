@@ -9,6 +9,7 @@ import pytest
 import llm_planner.msg as msgs
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import Urgency
+from llm_planner.core.skill import SkillCall
 from llm_planner.robots.driver import SkillResult, SkillStatus
 from llm_planner.srv import Instruct
 from tests.ros.nodes import make_segment
@@ -257,6 +258,20 @@ def test_a_stop_that_is_not_confirmed_is_repeated_and_who_stops_it_again_is_told
     assert robot.missions.stop("enough").failure == AGAIN  # it may have moved until now
     robot.run(1.0)
     assert robot.missions.stop("enough").failure == ""
+
+
+def test_a_stop_that_is_not_confirmed_is_called_for_again_in_another_world(arm):
+    robot, _ = arm
+    Refusing(robot, "stop")
+    robot.missions.stop("enough")
+    robot.control._connection._on_start = (called := []).append
+    order = Instruct.Request(instruction="go", world=json.dumps({"objects": [BOX]}), plan_only=True)
+    robot.end(robot.begun[0], ErrorCode.CANCELLED)
+    robot.spin()
+    robot.missions.instruct(order)
+    robot.run(0.5)
+    assert called == [SkillCall("stop")]
+    assert not robot.control.is_unconfirmed
 
 
 def test_an_arm_whose_stop_is_not_confirmed_is_stopped_before_it_lets_go(arm):

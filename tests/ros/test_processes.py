@@ -228,6 +228,32 @@ def test_a_process_that_hangs_wherever_ends_after_a_signal(where, last, status):
     assert (status == 0) or f"in {'__init__' if where == 'build' else where}\n" in errors  # where it hung
 
 
+RISING = """
+import time
+from llm_planner.ros import process
+
+class Rising:
+    def __init__(self):
+        try:
+            print("rises", flush=True)
+            time.sleep(600)
+        except BaseException as error:
+            print(f"lands, because of {error!r}", flush=True)
+            raise
+
+process.run(Rising, [], is_interruptible=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_interrupts_what_would_leave_a_drone_in_the_air(number):
+    with subprocess.Popen([sys.executable, "-c", RISING], stdout=subprocess.PIPE, text=True) as rising:
+        assert rising.stdout.readline() == "rises\n"
+        rising.send_signal(number)
+        said, _ = rising.communicate(timeout=STOP_S)
+    assert (rising.returncode, said) == (0, "lands, because of SystemExit()\n")
+
+
 def test_a_composition_starts_a_fleet_and_stops_it(ros, tmp_path):
     composition = Composition(drones=1, arms=0, time_scale=20.0, planner={"backend": "fake"})
     node = rclpy.create_node("operator")

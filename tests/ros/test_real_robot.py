@@ -3,6 +3,8 @@
 
 import math
 import re
+import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from sensor_msgs.msg import BatteryState
 import llm_planner.msg as msgs
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.robots.drivers.tello_sockets import COMMAND_PORT
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.ros.snapshot import Snapshot
 from llm_planner.sim.emulator.network import EmulatorSettings, TelloNetwork
@@ -100,6 +103,19 @@ def test_the_node_lands_the_drone_when_it_ends(planner, drone, start_operator): 
     operator.robot._control.close()
     operator.robot._robot.close()
     wait_until(lambda: drone.flight.pose.z_m == 0.0)
+
+
+def test_a_signal_ends_a_node_whose_drone_does_not_answer():
+    address = loopback(21)
+    command = [sys.executable, "-m", "llm_planner.ros.robot_node", "--ros-args", "-p", "driver:=tello"]
+    words = ["-p", f"address:={address}", "-p", "take_off:=true", "-p", "startup_check_s:=0.0"]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as mute:
+        mute.bind((address, COMMAND_PORT))
+        mute.settimeout(20.0)
+        with subprocess.Popen([*command, *words]) as node:
+            assert mute.recv(100) == b"command"
+            node.terminate()
+            assert node.wait(20.0) == 0  # before the kernel ends it
 
 
 @pytest.mark.parametrize(

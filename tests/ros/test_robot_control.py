@@ -6,15 +6,18 @@ import gc
 import itertools
 import random
 import types
+from unittest.mock import Mock
 
 import pytest
 
 pytest.importorskip("mujoco")
 
 from llm_planner.core.clock import ManualClock
+from llm_planner.core.segment import ReportStatus
 from llm_planner.robot_connection import Indy7Robot, KinematicConnection
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.ros.robot_control import RobotControl
+from llm_planner.ros.snapshot import Snapshot
 from llm_planner.sim.physics.connection import PhysicsConnection
 from llm_planner.sim.physics.frame import Home
 from llm_planner.sim.physics.port import LocalPort
@@ -205,3 +208,40 @@ def test_a_goal_begins_only_once_a_halt_has_worked(monkeypatch):
     robot.run(1.0)
     assert robot.control.is_active
     assert robot.control.goal_id == "second"
+
+
+def test_a_world_that_cannot_be_entered_changes_nothing(monkeypatch):
+    robot = kinematic()
+    robot.control.begin("goal")
+    robot.control.add("goal", make_segment(0, "mf(300);"))
+    robot.control.complete("goal", 1)
+    robot.run(2.0)
+    before = robot.control.pose
+    with monkeypatch.context() as broken:
+        broken.setattr(robot.control._connection, "enter", Mock(side_effect=OSError("no way to the robot")))
+        with pytest.raises(OSError, match="no way"):
+            robot.control.enter(Snapshot(objects=()))
+    assert robot.control.pose == before
+    assert before.x_m > 0.5
+    robot.run(5.0)
+    assert (robot.control.is_active, robot.control.pose.x_m) == (False, pytest.approx(3.0))
+
+
+def test_what_a_new_world_ends_is_told():
+    robot = kinematic()
+    robot.control._on_stop = (stops := []).append
+    robot.control.begin("goal")
+    robot.control.add("goal", make_segment(0, "mf(300);"))
+    robot.run(2.0)
+    robot.control.enter(Snapshot(objects=()))
+    (report,) = robot.reports
+    assert (report.request_id, report.status, report.reason) == ("goal", ReportStatus.FAILED, "superseded")
+    assert report.duration_s == pytest.approx(2.0, abs=0.1)
+    robot.control.begin("emergency")
+    robot.control.refuse("emergency", "no answer")
+    robot.control.enter(Snapshot(objects=()))
+    assert [event.is_over for event in robot.reflexes] == [False, True]
+    assert stops == []
+    robot.control.stop("enough")
+    robot.control.enter(Snapshot(objects=()))
+    assert stops == [""]

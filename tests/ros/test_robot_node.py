@@ -237,12 +237,24 @@ def test_a_node_that_cannot_begin_lets_the_robot_go(ros, monkeypatch):
 def test_a_node_that_ends_lets_the_robot_go_whatever_fails(ros, monkeypatch):
     robot = RobotNode("ending_robot")
     closed = []
-    for owner, name in ((robot._robot, "halt"), (robot._robot._driver, "halt")):
-        monkeypatch.setattr(owner, name, lambda _: (_ for _ in ()).throw(OSError("no way to the robot")))
+    for owner, name in ((robot._robot, "stop"), (robot._robot._driver, "halt")):
+        monkeypatch.setattr(owner, name, lambda *_: (_ for _ in ()).throw(OSError("no way to the robot")))
     monkeypatch.setattr(robot._robot._connection, "close", lambda: closed.append(1))
     robot.end_goals()
     robot.close()
     assert closed == [1]
+
+
+def test_an_outcome_waits_for_what_the_robot_has_reported(ros, monkeypatch):
+    robot = RobotNode("reporting_robot")
+    try:
+        called = []
+        monkeypatch.setattr(robot._missions, "publish_outcomes", lambda: called.append("outcomes"))
+        robot._bridge.post(called.append, "report")
+        robot._tick()
+        assert called == ["report", "outcomes"]
+    finally:
+        robot.close()
 
 
 def test_every_timer_of_a_robot_follows_the_steady_clock(ros):

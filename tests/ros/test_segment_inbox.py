@@ -6,8 +6,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_planner.core.segment import ExpectedDuration, Segment
-from llm_planner.ros.segment_inbox import MAX_AHEAD, SegmentInbox
+from llm_planner.core.segment import MAX_AHEAD, ExpectedDuration, Segment
+from llm_planner.ros.segment_inbox import SegmentInbox
 
 
 def make_segment(index: int) -> Segment:

@@ -180,6 +180,12 @@ def test_a_stop_without_joint_states_does_not_end(client, port, clock):
     assert port.ending() is None
 
 
+def test_an_arm_that_is_let_go_is_stopped_at_once(client, clock):
+    port = TrajectoryPort(client, client, lambda positions: positions, lambda _: None, clock)  # calls nothing any more
+    port.close()
+    assert len(client.cancels) == 1
+
+
 def test_what_was_under_way_before_is_cancelled_once_the_server_is_there(client, clock):
     client.is_ready, client.return_code = False, None
     port = connect(client, clock)

@@ -7,6 +7,8 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import rclpy
@@ -14,6 +16,7 @@ from rclpy.client import Client
 from typer.testing import CliRunner
 
 from llm_planner.cli.main import app
+from llm_planner.cli.send import _obeyed
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.segment import ReportStatus
 from llm_planner.ros.commander import (
@@ -28,7 +31,8 @@ from llm_planner.ros.commander import (
 )
 from llm_planner.ros.graph import robot_nodes
 from llm_planner.ros.planner_client import PlannerClient
-from llm_planner.srv import Stop
+from llm_planner.ros.spinning import spinning
+from llm_planner.srv import Instruct, Stop
 from tests.ros.nodes import Planner, Robot, wait_until
 from tests.ros.test_robot_node import Operator
 
@@ -208,6 +212,39 @@ def test_the_second_ctrl_c_leaves(start, monkeypatch):
         _, errors = send.communicate(timeout=5.0)
     assert send.returncode != 0
     assert "Traceback" not in errors
+
+
+def test_send_stops_a_robot_that_does_not_answer_and_may_have_taken_the_instruction():
+    stopped, shown = [], []
+
+    def stop(robot, reason):
+        stopped.append(robot)
+        raise PlannerError(ErrorCode.SERVER_UNREACHABLE, "no answer either")
+
+    error = PlannerError(ErrorCode.SERVER_UNREACHABLE, "/drone_1 did not answer")
+    commander = SimpleNamespace(instruct=Mock(side_effect=error), stop=stop)
+    with pytest.raises(PlannerError, match="/drone_1 did not answer; it was told to stop, too") as caught:
+        _obeyed(commander, "drone_1", Instruct.Request(instruction="go"), 1.0, shown.append)
+    assert caught.value.code is ErrorCode.SERVER_UNREACHABLE
+    assert stopped == ["drone_1"] * 2
+    assert shown == ["/drone_1 does not answer; it is told to stop"]
+
+
+def test_send_stops_no_robot_that_refuses_an_instruction():
+    error = PlannerError(ErrorCode.ROBOT_BUSY, "/drone_1 is busy")
+    with pytest.raises(PlannerError, match="is busy"):
+        _obeyed(SimpleNamespace(instruct=Mock(side_effect=error)), "drone_1", Instruct.Request(), 1.0, print)
+
+
+def test_an_instruction_that_is_not_answered_may_still_be_carried_out(ros):
+    mute = rclpy.create_node("mute")  # nobody spins it
+    mute.create_service(Instruct, "~/instruct", lambda _, response: response)
+    with spinning("console_of_mute") as node:
+        commander = Commander(node, ["mute"])
+        wait_until(commander._clients["mute"].service_is_ready, TIMEOUT_S)
+        with pytest.raises(PlannerError, match=r"did not answer within 0\.1 s; it may still do what it was asked"):
+            commander.instruct("mute", Instruct.Request(instruction="go"), timeout_s=0.1)
+    mute.destroy_node()
 
 
 def test_stop_stops_the_robots_that_are_named_or_all(start):

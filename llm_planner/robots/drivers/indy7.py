@@ -8,6 +8,7 @@ the kinematic arm; where objects are, the map says. That the gripper holds somet
 import math
 import random
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NoReturn, Protocol, runtime_checkable
 
@@ -20,13 +21,14 @@ from llm_planner.robots.driver import (
     SkillResult,
     SkillStatus,
     argument_problem,
+    failed,
 )
 from llm_planner.robots.duration import skill_duration
 from llm_planner.robots.effect import Ask, Effect, Grasp, Gripper, Place, Push, Stop, TakePicture
 from llm_planner.robots.model import Pose, RobotModel
 from llm_planner.robots.robot_driver import MapSight, TrackMemory
 from llm_planner.robots.shape import ChainBody
-from llm_planner.robots.tool_path import Joints, Kinematics, joint_legs
+from llm_planner.robots.tool_path import Joints, Kinematics, search_joint_legs
 from llm_planner.robots.track import Track
 from llm_planner.robots.world import World
 
@@ -42,6 +44,10 @@ MAX_PERCENT, MAX_M_PER_S, MAX_DEG_PER_S = 25, 0.5, 37.5  # of the joints' speed:
 UNKNOWN = "nothing is received from the arm, so where it is is not known"
 LOST = "the arm did not stop when it was told to; stop it again, and if that fails, start its node again"
 CHECK_GRIPPER = "check the gripper: an order to it was cut short, so what it holds is not known; open it first"
+UNKNOWN_HAND = (
+    "what the gripper has held since before the arm was connected is not known; say 'open the gripper' first, where "
+    "what it may hold can fall"
+)
 
 
 def speed_percent(model: RobotModel) -> int:
@@ -115,12 +121,14 @@ class Indy7Driver(MapSight, TrackMemory):
         self._model, self._port, self._kinematics = model, port, kinematics
         self._gripper = port if isinstance(port, GrippingPort) else None
         self._steps: deque[_Step] = deque()
-        self._legs: deque[Joints] = deque()  # of the step at work
+        self._search: Iterator[None] | None = None  # for the legs of the step at work
+        self._legs: deque[Joints] = deque()  # of that step
         self._grip: _Step | None = None  # the order to the gripper at work
         self._until_s: float | None = None  # of a gripper that moves
         self._is_moving = self._is_stopping = False
         self._is_lost = False  # a stop has failed, and none has succeeded since
         self._is_grip_unsure = False  # an order to the gripper was cut short; opening it ends the doubt
+        self._is_hand_known = False  # until it was opened: who had the arm before may have left something in it
         self._course: Course | None = None
         self._limit_s = 0.0
         self._result = SkillResult(SkillStatus.SUCCEEDED)
@@ -165,7 +173,7 @@ class Indy7Driver(MapSight, TrackMemory):
         try:
             self._begin(call, now_s)
         except SkillFailedError as failure:
-            self._give_up(str(failure), is_permanent=isinstance(failure, PermanentFailureError))
+            self._give_up(failure)
 
     def tick(self, now_s: float) -> SkillResult:
         """Goes on with the call and returns how it stands."""
@@ -174,14 +182,14 @@ class Indy7Driver(MapSight, TrackMemory):
             try:
                 self._go_on(now_s)
             except SkillFailedError as failure:
-                self._give_up(str(failure), is_permanent=isinstance(failure, PermanentFailureError))
+                self._give_up(failure)
         return self._result
 
     def halt(self, _now_s: float) -> None:
         """Stops the arm where it is; the call counts as failed."""
         if self._result.status is SkillStatus.RUNNING:
             self._port.stop()
-            self._give_up("halted")
+            self._give_up(SkillFailedError("halted"))
 
     def attend(self, now_s: float) -> float:
         """Looks where the arm is; returns after how many seconds to be called again."""
@@ -210,6 +218,8 @@ class Indy7Driver(MapSight, TrackMemory):
         course = self._body.plan(job)
         if course.motions and self._is_grip_unsure:
             raise SkillFailedError(CHECK_GRIPPER)
+        if isinstance(skill.effect, Grasp) and not self._is_hand_known:
+            raise PermanentFailureError(UNKNOWN_HAND)  # another plan would open it, and let that fall
         self._course = course
         self._steps.extend(_steps(skill.effect, course, self._body.space.z_m[1]))
         self._limit_s = now_s + MARGIN_S + 2.0 * skill_duration(skill, job.number).p90_s
@@ -217,12 +227,17 @@ class Indy7Driver(MapSight, TrackMemory):
             self._step(self._steps.popleft())
 
     def _go_on(self, now_s: float) -> None:
-        """Ends the step at work, or begins the next one, or ends the call."""
         if now_s >= self._limit_s:
             self._end_late()
         if self._grip is not None:
             self._go_on_gripping(self._grip, now_s)
-            return
+        elif self._search is None:
+            self._go_on_moving(now_s)
+        elif next(self._search, True):
+            self._search = None
+
+    def _go_on_moving(self, now_s: float) -> None:
+        """Ends the step at work, or begins the next one, or ends the call."""
         has_orders = self._is_stopping or self._is_moving or self._legs or self._steps
         ending = self._port.ending() if has_orders else ""
         if ending is None:  # of this call's order, or of a stop before it
@@ -255,8 +270,12 @@ class Indy7Driver(MapSight, TrackMemory):
             self._gripper.grip(is_open=step.is_open)
             self._grip = step
             return
-        x, y, z = step.target.x_m, step.target.y_m, step.target.z_m
-        legs = joint_legs(self._kinematics, self._body.space, self._joints_deg(), (x, y, z))
+        self._search = self._find_legs(step.target)
+
+    def _find_legs(self, target: Pose) -> Iterator[None]:
+        """Tries one leg at a time: to wait for all of them would keep a stop and the robot's heartbeats for seconds."""
+        x, y, z = target.x_m, target.y_m, target.z_m
+        legs = yield from search_joint_legs(self._kinematics, self._body.space, self._joints_deg(), (x, y, z))
         if legs is None:
             reason = f"the arm cannot reach ({x:.2f}, {y:.2f}, {z:.2f}) m from above, inside the workspace"
             raise SkillFailedError(reason)
@@ -275,7 +294,7 @@ class Indy7Driver(MapSight, TrackMemory):
         elif now_s >= self._until_s:
             self._grip, self._until_s = None, None
             if step.is_open:
-                self._is_grip_unsure = False
+                self._is_grip_unsure, self._is_hand_known = False, True
             if step.finishes and self._course is not None:
                 self._course.finish()
                 self._course = replace(self._course, finish=lambda: None)
@@ -296,13 +315,14 @@ class Indy7Driver(MapSight, TrackMemory):
             raise SkillFailedError(UNKNOWN)
         return joints
 
-    def _give_up(self, reason: str, *, is_permanent: bool = False) -> None:
+    def _give_up(self, failure: SkillFailedError) -> None:
         self._steps.clear()
+        self._search = None
         self._legs.clear()
         self._is_grip_unsure |= self._grip is not None
         self._course, self._grip, self._until_s = None, None, None
         self._is_moving = self._is_stopping = False
-        self._result = SkillResult(SkillStatus.FAILED, reason=reason, is_permanent=is_permanent)
+        self._result = failed(failure)
 
     def _tool_pose(self) -> Pose:
         """Returns where the tool is, or was when that was known last."""

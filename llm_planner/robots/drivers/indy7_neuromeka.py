@@ -27,6 +27,7 @@ STATES = {2: "a limit is violated", 7: "it is being taught", 8: "it has collided
 NUM_JOINTS = 6
 GRIPPER_OUTPUT = 0  # the digital output that closes the gripper: assumed, as wired
 STARTS_WITHIN = 20  # questions after an order, until the controller must say that it moves (1 s)
+MOST_CALLS = 4  # of a kind that the controller may keep waiting: then no more are begun, and these go on
 
 
 class Dcp3(Protocol):
@@ -72,9 +73,9 @@ class NeuromekaPort:
         self._is_stopping = False  # the last order to the joints is a stop
         self._ending: str | None = ""
         self._is_open = True  # what the gripper was told last
-        self._num_grips = 0
+        self._num_grips = self._num_grippers = 0  # orders, and threads
         self._grip_ending: str | None = ""
-        self._num_waited = self._num_stops = 0
+        self._num_waited = self._num_stops = self._num_stoppers = 0
         self._num_taken = 0  # the last stop that the controller took
         self._has_moved = False
         self._is_closed = threading.Event()
@@ -121,15 +122,19 @@ class NeuromekaPort:
         with self._lock:
             self._num_stops += 1
             self._is_stopping, self._ending = True, None
-            self._stopper = threading.Thread(target=self._stop, args=(self._num_stops,), name="indy7-stop", daemon=True)
-            self._stopper.start()
+            if self._num_stoppers < MOST_CALLS:
+                self._num_stoppers += 1
+                self._stopper = threading.Thread(target=self._stop, name="indy7-stop", daemon=True)
+                self._stopper.start()
 
     def grip(self, *, is_open: bool) -> None:
         """Opens or closes the gripper at once; the order has ended once the controller has taken it."""
         with self._lock:
             self._num_grips += 1
             self._is_open, self._grip_ending = is_open, None
-            threading.Thread(target=self._grip, args=(self._num_grips,), name="indy7-grip", daemon=True).start()
+            if self._num_grippers < MOST_CALLS:
+                self._num_grippers += 1
+                threading.Thread(target=self._grip, name="indy7-grip", daemon=True).start()
 
     def grip_ending(self) -> str | None:
         """Returns how the last order to the gripper stands."""
@@ -142,34 +147,40 @@ class NeuromekaPort:
         self._is_closed.set()
         self._thread.join(CLOSING_S)
 
-    def _grip(self, number: int) -> None:
-        """Gives the gripper its last order; again if it changed meanwhile, as the two may have changed places."""
-        ending, is_open = "", None
-        while is_open is not self._is_open:
-            is_open, ending = self._is_open, ""
+    def _grip(self) -> None:
+        """Gives the gripper its last order; again if there was another meanwhile: the two may have changed places."""
+        while True:
+            with self._lock:
+                number, is_open, ending = self._num_grips, self._is_open, ""
             try:
                 self._arm.set_do([(GRIPPER_OUTPUT, not is_open)])
             except Exception as error:  # noqa: BLE001 (whatever the library throws: the order may not have arrived)
                 ending = _no_answer(error)
-        with self._lock:
-            if number == self._num_grips:
-                self._grip_ending = ending
+            with self._lock:
+                if number == self._num_grips:
+                    self._grip_ending = ending
+                    self._num_grippers -= 1
+                    return
 
-    def _stop(self, number: int) -> None:
-        """Orders a stop until the controller takes it, or there is a newer one."""
-        pause_s, longest_s = PAUSES_S
-        while number == self._num_stops:
+    def _stop(self) -> None:
+        """Orders a stop until the controller has taken the last one; where that fails, the newest thread goes on."""
+        (pause_s, longest_s), has_failed = PAUSES_S, False
+        while True:
+            with self._lock:
+                number = self._num_stops
+                if number == self._num_taken or (has_failed and self._stopper is not threading.current_thread()):
+                    self._num_stoppers -= 1
+                    return
             try:
                 self._arm.stop_motion()
             except Exception as error:  # noqa: BLE001 (whatever the library throws: try again)
                 _log.warning("the arm's controller does not take a stop: %r", error)
+                if self._is_closed.wait(pause_s):
+                    return
+                pause_s, has_failed = min(2.0 * pause_s, longest_s), True
             else:
                 with self._lock:
                     self._num_taken = max(self._num_taken, number)
-                return
-            if self._is_closed.wait(pause_s):
-                return
-            pause_s = min(2.0 * pause_s, longest_s)
 
     def _run(self) -> None:
         while not self._is_closed.wait(PERIOD_S):

@@ -21,7 +21,7 @@ from llm_planner.robots.driver import (
 )
 from llm_planner.robots.drivers import tello_commands
 from llm_planner.robots.drivers.tello_commands import Leg
-from llm_planner.robots.drivers.tello_line import BLIND_S, FALLEN_M, Proof, TelloLine
+from llm_planner.robots.drivers.tello_line import BLIND_S, FALLEN_M, STALE_S, Proof, TelloLine
 from llm_planner.robots.drivers.tello_state import MOVING_DM_S, is_steady
 from llm_planner.robots.effect import Ask, Land, Stop, TakeOff, TakePicture, Translate
 from llm_planner.robots.mobile import MobileBody
@@ -37,9 +37,10 @@ LOW_STATES = 4  # once this many in a row say so, or the last before a silence: 
 OUT_OF_POWER = "the battery is empty, so the drone lands; charge it"
 TOO_LOW = "the battery is too low to take off; charge it"
 LOST = (
-    "the drone flew where it was not told to, so where it is is not known; land it, put it at home and restart its "
-    "node, or send a world with its pose to a node that has allow_world"
+    "the drone flew where it was not told to, or unseen, so where it is is not known; land it, put it at home and "
+    "restart its node, or send a world with its pose to a node that has allow_world"
 )
+UNSEEN = "nothing is received from the drone, so what it does is not known"
 STRAYING_STATES = 4  # once this many show it moving without a command, it is told to stop
 LAND_AGAIN_S = 3.0  # an order to land that got lost
 ATTENTION_S = 1.0
@@ -90,7 +91,7 @@ class TelloDriver(MapSight, TrackMemory):
         self._result = SkillResult(SkillStatus.SUCCEEDED)
         self._track = Track(pose)
         self._floor_since_s: float | None = None
-        self._is_lost = False  # it flew where it was not told to, or did not stop
+        self._is_lost = False  # it flew where it was not told to, or unseen, or did not stop
         self._is_out_of_power = False  # then it only lands
         self._land_again_s = self._calm_s = float("-inf")
 
@@ -135,13 +136,14 @@ class TelloDriver(MapSight, TrackMemory):
     @property
     def target(self) -> Pose | None:
         """Where the present motion leads; None while it stands."""
-        is_moving = self._course is not None and self._result.status is SkillStatus.RUNNING
-        return self._course.motions[-1].end if is_moving and self._course and self._course.motions else None
+        motions = self._course.motions if self._course is not None else ()
+        return motions[-1].end if motions and self._result.status is SkillStatus.RUNNING else None
 
     def start(self, call: SkillCall, now_s: float) -> None:
         """Begins a call. Raises RuntimeError if one is running: drivers are told one thing at a time."""
         if self._result.status is SkillStatus.RUNNING:
             raise RuntimeError(f"{call.name} started while another skill runs")
+        self._poll(now_s)
         self._result = SkillResult(SkillStatus.RUNNING)
         self._try_to_begin(call, now_s)
 
@@ -158,6 +160,7 @@ class TelloDriver(MapSight, TrackMemory):
         if self._result.status is not SkillStatus.RUNNING:
             return
         line_s = self._epoch_s + now_s
+        self._is_lost |= self._line.is_unknown(line_s)
         self._leave(now_s, has_moved=self._line.is_taking_off or self._line.may_have_moved(line_s))
         self._give_up("halted")
         if self._is_stoppable:
@@ -254,6 +257,9 @@ class TelloDriver(MapSight, TrackMemory):
         self._course = course = self._body.plan(Job(skill, call.arguments, now_s))
         if isinstance(skill.effect, Land) and not self._is_off_the_floor:
             return
+        is_blind = self._line.telemetry.age_s(self._epoch_s + now_s) >= STALE_S
+        if course.motions and is_blind and not isinstance(skill.effect, Land):
+            raise SkillFailedError(UNSEEN)
         if isinstance(skill.effect, TakeOff | Land):
             leg = tello_commands.take_off if isinstance(skill.effect, TakeOff) else tello_commands.land
             self._legs.extend(leg(motion) for motion in course.motions)
@@ -341,6 +347,7 @@ class TelloDriver(MapSight, TrackMemory):
             return
         ending = self._line.ending
         if not ending.is_success:
+            self._is_lost |= ending.is_unknown
             self._leave(now_s, has_moved=ending.has_moved)
             self._give_up(ending.reason)
             return

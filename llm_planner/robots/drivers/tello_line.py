@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import pairwise
 from typing import Protocol
 
 from llm_planner.robots.drivers.tello_state import MOVING_DM_S, State, Telemetry, apart_deg, is_steady, turned_deg
@@ -70,10 +71,17 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a command ended; ``has_moved`` tells whether the drone was seen moving since it was sent."""
+    """How a command ended.
+
+    Attributes:
+        reason: Why it failed; empty if it did not.
+        has_moved: Whether the drone was seen moving since it was sent.
+        is_unknown: Whether the drone may have moved unseen, so that nobody knows where it is.
+    """
 
     reason: str = ""
     has_moved: bool = False
+    is_unknown: bool = False
 
     @property
     def is_success(self) -> bool:
@@ -156,7 +164,6 @@ class TelloLine:
         self._sent_s = float("-inf")
         self._stops = _Stops()
         self.telemetry = Telemetry()
-        self.num_strays = 0  # answers that no command waited for
 
     @property
     def is_busy(self) -> bool:
@@ -176,7 +183,11 @@ class TelloLine:
     def may_have_moved(self, now_s: float) -> bool:
         """Returns False if the states that came since the command in flight was sent show that it was not obeyed."""
         flight = self._flight
-        return flight is not None and (self.telemetry.age_s(now_s) >= BLIND_S or self._has_moved(flight))
+        return flight is not None and (self._has_moved(flight) or self._has_gap(flight, now_s))
+
+    def is_unknown(self, now_s: float) -> bool:
+        """Returns whether the command in flight may have moved the drone unseen."""
+        return self._flight is not None and self._is_unknown(self._flight, now_s)
 
     @property
     def ending(self) -> Ending:
@@ -251,13 +262,12 @@ class TelloLine:
         if answer == _OK and (flight is None or flight.sent_s is None or flight.command.proof is Proof.STANDING):
             self._stops.note_answered(now_s)
         if flight is None or flight.sent_s is None:
-            self.num_strays += 1
-        elif flight.command.answer(answer):
+            return
+        if flight.command.answer(answer):
             flight.is_answered, flight.answered_s = True, now_s
         elif flight.command.proof is not Proof.STANDING and answer.startswith(("error", "out of range", "unknown")):
-            self._end(Ending(f"the drone answers {answer!r}", self._has_moved(flight)))
+            self._fail(flight, f"the drone answers {answer!r}", now_s)
         else:
-            self.num_strays += 1
             flight.texts.append(answer[:40])
 
     def _judge(self, flight: _Flight, sent_s: float, now_s: float) -> None:
@@ -266,10 +276,10 @@ class TelloLine:
         if (flight.is_answered or not is_needed) and self._is_proven(flight, sent_s):
             self._end(Ending(has_moved=command.proof is not Proof.NONE))
         elif now_s - sent_s >= command.limit_s:
-            self._end(Ending(self._what_is_missing(flight), self._has_moved(flight)))
+            self._fail(flight, self._what_is_missing(flight), now_s)
         elif self.telemetry.age_s(now_s) >= STALE_S and now_s - sent_s >= STALE_S and command.proof is not Proof.NONE:
-            has_moved = command.proof is Proof.FLYING or self._has_moved(flight)  # in the air, for all that is known
-            self._end(Ending(f"nothing was received from the drone for {STALE_S:g} s", has_moved))
+            has_risen = command.proof is Proof.FLYING  # for all that is known
+            self._fail(flight, f"nothing was received from the drone for {STALE_S:g} s", now_s, has_moved=has_risen)
 
     def _is_proven(self, flight: _Flight, sent_s: float) -> bool:
         proof = flight.command.proof
@@ -304,12 +314,26 @@ class TelloLine:
             case _:
                 return any(state.speed_dm_s >= MOVING_DM_S for state in states)
 
+    def _has_gap(self, flight: _Flight, now_s: float) -> bool:
+        """Whether no state came for so long since the command that it may have been obeyed unseen."""
+        if flight.sent_s is None:
+            return False
+        times_s = (flight.sent_s, *(state.at_s for state in self.telemetry.since(flight.sent_s)), now_s)
+        return any(after_s - before_s >= BLIND_S for before_s, after_s in pairwise(times_s))
+
+    def _is_unknown(self, flight: _Flight, now_s: float) -> bool:
+        is_way = flight.command.proof in (Proof.MOVED, Proof.TURNED)
+        return is_way and not self._has_moved(flight) and self._has_gap(flight, now_s)
+
     def _what_is_missing(self, flight: _Flight) -> str:
         text, limit_s = flight.command.text, flight.command.limit_s
         if flight.is_answered:
             return f"the drone answers {text!r} with ok, but its state does not show that it did it"
         said = f"; it said {', '.join(map(repr, flight.texts))}" if flight.texts else ""
         return f"no answer to {text!r} within {limit_s:g} s{said}"
+
+    def _fail(self, flight: _Flight, reason: str, now_s: float, *, has_moved: bool = False) -> None:
+        self._end(Ending(reason, has_moved or self._has_moved(flight), self._is_unknown(flight, now_s)))
 
     def _end(self, ending: Ending) -> None:
         self._flight = None

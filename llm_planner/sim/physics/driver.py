@@ -18,6 +18,7 @@ from llm_planner.robots.driver import (
     SkillResult,
     SkillStatus,
     argument_problem,
+    failed,
 )
 from llm_planner.robots.model import Pose, RobotModel
 from llm_planner.robots.robot_driver import TrackMemory
@@ -117,7 +118,7 @@ class PhysicsDriver(TrackMemory, ABC, Generic[PortT_co]):
         except SkillFailedError as failure:
             if self._telemetry.is_lost:
                 self._port.stop()  # it may receive this all the same
-            self._fail(str(failure), is_permanent=isinstance(failure, PermanentFailureError))
+            self._fail(failure)
 
     def tick(self, now_s: float) -> SkillResult:
         """Goes on with the call and returns how it stands."""
@@ -130,7 +131,7 @@ class PhysicsDriver(TrackMemory, ABC, Generic[PortT_co]):
                     self._advance()
             except SkillFailedError as failure:
                 self._port.stop()
-                self._fail(str(failure), is_permanent=isinstance(failure, PermanentFailureError))
+                self._fail(failure)
         return self._result
 
     def halt(self, now_s: float) -> None:
@@ -138,7 +139,7 @@ class PhysicsDriver(TrackMemory, ABC, Generic[PortT_co]):
         if self._result.status is SkillStatus.RUNNING:
             self._read(now_s)
             self._port.stop()
-            self._fail("halted")
+            self._fail(SkillFailedError("halted"))
 
     def attend(self, now_s: float) -> float:
         """Looks where the robot is; returns after how many seconds to call again."""
@@ -187,9 +188,9 @@ class PhysicsDriver(TrackMemory, ABC, Generic[PortT_co]):
             raise SkillFailedError("did not arrive; something is in the way")
         return self._telemetry.is_settled
 
-    def _fail(self, reason: str, *, is_permanent: bool = False) -> None:
+    def _fail(self, failure: SkillFailedError) -> None:
         self._course = None
-        self._result = SkillResult(SkillStatus.FAILED, reason=reason, is_permanent=is_permanent)
+        self._result = failed(failure)
         self._survey()
 
     @property

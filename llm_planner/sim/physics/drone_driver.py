@@ -68,9 +68,9 @@ class DroneDriver(PhysicsDriver[DronePort]):
         if telemetry.is_armed and telemetry.battery <= self._flight.reserve_share.value:
             raise PermanentFailureError(OUT_OF_POWER)
 
-    def _fail(self, reason: str, *, is_permanent: bool = False) -> None:
-        super()._fail(reason, is_permanent=is_permanent)
-        if reason == OUT_OF_POWER:
+    def _fail(self, failure: SkillFailedError) -> None:
+        super()._fail(failure)
+        if str(failure) == OUT_OF_POWER:
             self._is_out_of_power = True
             self._port.land()
 

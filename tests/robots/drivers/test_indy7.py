@@ -13,9 +13,17 @@ from llm_planner.core.clock import ManualClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.driver import SkillStatus
-from llm_planner.robots.drivers.indy7 import CHECK_GRIPPER, GRIP_S, LOST, UNKNOWN, Indy7Driver, speed_percent
+from llm_planner.robots.drivers.indy7 import (
+    CHECK_GRIPPER,
+    GRIP_S,
+    LOST,
+    UNKNOWN,
+    UNKNOWN_HAND,
+    Indy7Driver,
+    speed_percent,
+)
 from llm_planner.robots.drivers.indy7_kinematics import LIMITS_DEG, Indy7Kinematics
-from llm_planner.robots.drivers.indy7_neuromeka import IDLE, MOVING, NeuromekaPort
+from llm_planner.robots.drivers.indy7_neuromeka import IDLE, MOST_CALLS, MOVING, NeuromekaPort
 from llm_planner.robots.model import SpeedLimits
 from llm_planner.robots.timing import Parameter, Source
 from llm_planner.robots.world import World, WorldObject
@@ -74,6 +82,9 @@ class Arm:
         self.driver = Indy7Driver(LIBRARY.get("indy7"), self.port, KINEMATICS)
         self.driver.enter(table())
         self.now_s = 0.0
+        if isinstance(self.port, FakeGrippingPort):
+            self.do("open")  # before that it grasps nothing
+            self.port.orders.clear()
 
     def do_until(self, is_met, name, *arguments):
         """Begins a call, and goes on until the port has its orders."""
@@ -152,6 +163,7 @@ def test_a_grasp_at_the_top_of_the_workspace_does_not_leave_it():
     low = replace(arm.driver.model, workspace=replace(arm.driver.model.workspace, z_m=(0.0, 0.5)))
     arm.driver = Indy7Driver(low, arm.port, KINEMATICS)
     arm.driver.enter(table(WorldObject(name="lamp", position_m=(0.45, 0.0, 0.45))))
+    assert arm.do("open").status is SkillStatus.SUCCEEDED
     assert arm.do("pick", "lamp").status is SkillStatus.SUCCEEDED
     assert max(order[2] for order in arm.port.orders if not isinstance(order, str)) < 0.502
 
@@ -176,6 +188,63 @@ def test_without_a_gripper_nothing_is_grasped():
     arm = Arm(FakePort())
     assert arm.do("pick", "red_box").reason == arm.do("open").reason == "this driver knows no gripper"
     assert arm.do("move_to", "bin").status is SkillStatus.SUCCEEDED
+
+
+def test_what_a_gripper_may_hold_since_before_its_node_began_is_not_let_fall_by_a_pick():
+    arm = Arm()
+    arm.driver = Indy7Driver(LIBRARY.get("indy7"), arm.port, KINEMATICS)  # its node was started again
+    arm.driver.enter(table())
+    refused = arm.do("pick", "red_box")
+    assert (refused.reason, refused.is_permanent, arm.port.orders) == (UNKNOWN_HAND, True, [])
+    assert arm.do("move_to", "bin").status is arm.do("close").status is SkillStatus.SUCCEEDED
+    assert arm.do("pick", "red_box").reason == UNKNOWN_HAND  # closed fingers may hold something
+    assert arm.do("open").status is arm.do("pick", "red_box").status is SkillStatus.SUCCEEDED
+
+
+class SlowKinematics:
+    """Counts its searches; from home, the first ones find nothing."""
+
+    def __init__(self, num_failures):
+        self.num_failures, self.num_searches = num_failures, 0
+
+    def position_m(self, joints):
+        return KINEMATICS.position_m(joints)
+
+    def joints(self, point_m, near):
+        self.num_searches += 1
+        return None if self.num_searches <= self.num_failures else KINEMATICS.joints(point_m, near)
+
+
+@pytest.mark.parametrize("num_failures", [0, 3, 10**6])
+def test_a_way_is_searched_one_leg_a_tick_so_that_a_stop_comes_in_between(num_failures):
+    port, kinematics = FakePort(), SlowKinematics(num_failures)
+    driver = Indy7Driver(LIBRARY.get("indy7"), port, kinematics)
+    driver.enter(table())
+    driver.start(SkillCall("move_to", ("bin",)), 0.0)
+    for tick in range(100):
+        before = kinematics.num_searches
+        result = driver.tick(0.02 * tick)
+        assert kinematics.num_searches <= before + 1
+        if result.status is not SkillStatus.RUNNING:
+            break
+    assert kinematics.num_searches > min(num_failures, 5)
+    assert ("cannot reach" in result.reason) == (num_failures > 3)
+
+
+def test_a_search_that_is_halted_moves_nothing():
+    port, kinematics = FakePort(), SlowKinematics(10**6)
+    driver = Indy7Driver(LIBRARY.get("indy7"), port, kinematics)
+    driver.enter(table())
+    driver.start(SkillCall("move_to", ("bin",)), 0.0)
+    while kinematics.num_searches < 3:
+        driver.tick(0.1)
+    driver.halt(0.2)
+    driver.start(SkillCall("stop"), 0.2)
+    while driver.tick(0.3).status is SkillStatus.RUNNING:
+        pass
+    driver.start(SkillCall("wait", (0.5,)), 0.4)
+    assert driver.tick(2.0).status is SkillStatus.SUCCEEDED
+    assert (kinematics.num_searches, port.orders) == (3, ["stop", "stop"])
 
 
 def test_what_the_controller_says_ends_the_call():
@@ -483,6 +552,23 @@ def test_neuromeka_opens_the_gripper_past_a_question_and_a_stop_without_an_answe
     goes_on.set()
     wait_until(lambda: port.ending() == "")
     assert dcp3.orders[1:] == [("stop",)]
+
+
+@pytest.mark.parametrize("kind", ["stop", "grip"])
+def test_neuromeka_that_answers_nothing_keeps_no_more_than_a_few_threads(dcp3, port, kind):
+    goes_on, before, stop, set_do = threading.Event(), set(threading.enumerate()), dcp3.stop_motion, dcp3.set_do
+    dcp3.stop_motion = lambda: goes_on.wait(20.0) and stop()
+    dcp3.set_do = lambda signals: goes_on.wait(20.0) and set_do(signals)
+    for number in range(3 * MOST_CALLS):
+        if kind == "stop":
+            port.stop()
+        else:
+            port.grip(is_open=number % 2 == 0)
+    assert len(set(threading.enumerate()) - before) == MOST_CALLS
+    goes_on.set()
+    wait_until(lambda: port.ending() == port.grip_ending() == "")
+    wait_until(lambda: not set(threading.enumerate()) - before)
+    assert dcp3.orders[-1] == (("stop",) if kind == "stop" else ("set_do", (0, True)))  # the last was to close
 
 
 @pytest.mark.parametrize("is_answered", [True, False])

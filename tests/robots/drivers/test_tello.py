@@ -15,7 +15,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.driver import SkillStatus
 from llm_planner.robots.drivers import tello_commands
-from llm_planner.robots.drivers.tello import LOW_STATES
+from llm_planner.robots.drivers.tello import LOST, LOW_STATES, UNSEEN
 from llm_planner.robots.drivers.tello_connection import TelloConnection
 from llm_planner.robots.drivers.tello_line import TelloLine
 from llm_planner.robots.library import load_robot_model
@@ -208,6 +208,8 @@ def test_a_lost_command_fails_and_is_not_repeated():
     assert "no answer to 'forward 100'" in result.reason
     assert pilot.motions == ["forward 100"]
     assert apart_m(pilot) < 0.06
+    pilot.fail(Faults())
+    assert pilot.do("mf", 100.0).status is SUCCEEDED  # it was seen standing, so it is not lost
 
 
 def test_a_lost_answer_fails_but_the_way_counts():
@@ -217,6 +219,49 @@ def test_a_lost_answer_fails_but_the_way_counts():
     pilot.fail(Faults(lost=1.0))
     assert "no answer" in pilot.finish().reason
     assert apart_m(pilot) < 0.06
+
+
+def see(pilot, *, nothing):
+    """Loses all states from now on, or none."""
+    pilot.air.stream = FaultyNetwork(Faults(lost=float(nothing)), random.Random(0))
+
+
+@pytest.mark.parametrize(("call", "blind_s"), [(("tc", 90.0), 3.0), (("mf", 100.0), 3.0), (("mf", 20.0), 1.9)])
+def test_a_motion_that_fails_and_may_have_been_flown_unseen_leaves_nobody_sure_of_where_the_drone_is(call, blind_s):
+    pilot = Pilot()
+    pilot.fail(Faults(), answering=Faults(lost=1.0))
+    see(pilot, nothing=True)
+    pilot.start(*call)
+    pilot.wait(blind_s)
+    see(pilot, nothing=False)
+    assert pilot.finish().status is FAILED
+    pilot.fail(Faults())
+    refused = pilot.do("mb", 20.0)
+    assert (refused.reason, refused.is_permanent) == (LOST, True)
+    assert len(pilot.motions) == 1
+    assert pilot.do("ld").status is SUCCEEDED
+
+
+def test_a_motion_that_is_halted_and_may_have_been_flown_unseen_does_too():
+    pilot = Pilot()
+    pilot.start("mf", 100.0)
+    see(pilot, nothing=True)
+    pilot.wait(1.0)
+    pilot.driver.halt(pilot.air.time_s)
+    see(pilot, nothing=False)
+    assert pilot.do("h").status is SUCCEEDED
+    assert pilot.do("mb", 50.0).reason == LOST
+
+
+def test_no_motion_begins_while_nothing_would_show_it():
+    pilot = Pilot()
+    see(pilot, nothing=True)
+    pilot.wait(2.5)
+    assert pilot.do("mf", 50.0).reason == UNSEEN
+    assert pilot.motions == []
+    see(pilot, nothing=False)
+    pilot.wait(0.2)
+    assert pilot.do("mf", 50.0).status is SUCCEEDED
 
 
 def deliver(pilot, text, after_s):
