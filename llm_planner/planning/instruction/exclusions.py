@@ -73,7 +73,7 @@ _FORBIDDEN = (
     r"|(?:are not|arent)(?: allowed| supposed)? to|are (?:forbidden|prohibited) to)"
     r"|youre (?:not(?: allowed| supposed)?|forbidden|prohibited) to"
     rf"|{_NOT_OTHERS}(?<!\bam )(?<!\bim )(?<!\bwe are )(?<!\bthey are )(?<!\bwere )(?<!\btheyre )(?<!\bhe is )"
-    r"(?<!\bshe is )(?<!\bkid are )(?<!\bchildren are )(?<!\bperson are )(?<!not )(?<!isnt )"
+    r"(?<!\bshe is )(?<!\bkid are )(?<!\bchild are )(?<!\bperson are )(?<!not )(?<!isnt )"
     r"(?:forbidden|prohibited|not allowed|dangerou|unsafe) to"
     r"|(?<!\bthere )no(?= \w+ing\b)"
     r"|(?:do(?:es)?nt|do not) (?:want|let) (?:you|person(?!.* (?:it|them)\b))(?: to)?|avoid|without)"
@@ -162,7 +162,7 @@ _TAKEN_UP = re.compile(r"\b(?:it|them|that|one|do|now|ok|okay)\b")
 _NEAR = 32  # words
 _OWN_ORDER = re.compile(r"(?:one )?(?:that|it|which|they)(?: one)? (?:can|go|in|on|into|onto|to|should|shall|belong)\b")
 """Behind what is ruled out for one thing: "not the cup, that goes in the sink"."""
-_WHY = "there|because|since|someone|somebody|hes?|she?|they(?:re)?|im?|you(?:re)?|now"
+_WHY = "there|because|since|someone|somebody|hes?|she|they(?:re)?|im?|you(?:re)?|now"
 """What may follow an act that is forbidden, without a mark: its reason."""
 _NOT_TO_BE_MOVED = re.compile(
     r"(?:(?:you |just )*(?:leave|let|keep) (?:it|them|that) (?:be|alone|in place|(?:right )?(?:where|there|here))\b"

@@ -212,6 +212,7 @@ def test_a_thing_may_be_called_by_a_word_that_no_other_one_has(instruction, scen
         ("you can't ignore the dog, fly to it", "g(dog);", "tello"),
         ("how can you ignore the dog, fly to it", "g(dog);", "tello"),
         ("the kids are not allowed to touch the knife, put it in the bin", "pick(knife);place(knife,bin);", "indy7"),
+        ("the children are not allowed to touch the knife, put it away", "pick(knife);place(knife,drawer);", "indy7"),
         ("I always forget the cup, bring it", "pick(cup);", "indy7"),
         ("the statue must not be touched, fly to it", "g(statue);", "tello"),
         ("the sofa can't be moved, fly to it", "g(sofa);", "tello"),
