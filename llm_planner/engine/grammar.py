@@ -68,7 +68,7 @@ class GrammarCompiler:
     def __init__(self, tokenizer_json: str, vocab_size: int, eos_token_ids: Iterable[int]) -> None:
         try:
             self._tokenizer = LLTokenizer(tokenizer_json, n_vocab=vocab_size, eos_token=sorted(eos_token_ids))
-        except (ValueError, OverflowError) as error:
+        except ValueError as error:
             raise GrammarError(f"tokenizer and model do not belong together: {error}") from error
         self._compiled = lru_cache(maxsize=64)(self._compile)
 
