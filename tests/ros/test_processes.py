@@ -236,7 +236,8 @@ class Rising:
     def __init__(self):
         try:
             print("rises", flush=True)
-            time.sleep(600)
+            while True:  # as a driver that waits for states: a signal may come to another thread, and ends no sleep then
+                time.sleep(0.05)
         except BaseException as error:
             print(f"lands, because of {error!r}", flush=True)
             raise
@@ -248,9 +249,12 @@ process.run(Rising, [], is_interruptible=True)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_interrupts_what_would_leave_a_drone_in_the_air(number):
     with subprocess.Popen([sys.executable, "-c", RISING], stdout=subprocess.PIPE, text=True) as rising:
-        assert rising.stdout.readline() == "rises\n"
-        rising.send_signal(number)
-        said, _ = rising.communicate(timeout=STOP_S)
+        try:
+            assert rising.stdout.readline() == "rises\n"
+            rising.send_signal(number)
+            said, _ = rising.communicate(timeout=STOP_S)
+        finally:
+            rising.kill()
     assert (rising.returncode, said) == (0, "lands, because of SystemExit()\n")
 
 
