@@ -236,7 +236,7 @@ class Rising:
     def __init__(self):
         try:
             print("rises", flush=True)
-            while True:  # as a driver that waits for states: a signal may come to another thread, and ends no sleep then
+            while True:  # as a driver does: a signal that comes to another thread ends no sleep
                 time.sleep(0.05)
         except BaseException as error:
             print(f"lands, because of {error!r}", flush=True)
