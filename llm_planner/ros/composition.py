@@ -186,8 +186,8 @@ class Composition:
     def restart_commands(self) -> dict[str, list[str]]:
         """Returns the commands of the processes that may be started again without asking a person.
 
-        Not of real robots: it is unknown where they are. Not with a scenario, which would
-        begin again. Not of observers: a recorder must not overwrite its file.
+        Not of real robots: it is unknown where they are. Not with a scenario, which would begin again. Not of
+        observers: a recorder must not overwrite its file.
         """
         again = replace(self, scenario=None, dashboard_port=None, record=None)
         real = {robot.name for robot in self.robots[: len(self.tellos)]}

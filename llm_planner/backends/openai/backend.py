@@ -260,7 +260,8 @@ class OpenAIBackend:
         now_s = self._clock.now_s()
         if state.num_failures == 0:
             state.failing_since_s = now_s
-        pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** min(state.num_failures, 9))
+        doublings = min(state.num_failures, 9)  # more would be longer than any pause
+        pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2**doublings)
         state.num_failures += 1
         state.retry_at_s = now_s + pause_s
         if failure.is_final or state.retry_at_s - state.failing_since_s > self._config.retry_s:
