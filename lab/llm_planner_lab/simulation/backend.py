@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A backend in virtual time: scripted tokens, exact KV accounting, and the step times of an engine profile."""
 
-import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from collections.abc import Sequence as Seq
@@ -13,6 +12,7 @@ from llm_planner.core.execution_time import MOST_DECODED_TOKENS
 from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.step import FinishReason, SchedulerOutput, StepOutput
 from llm_planner.prediction.profile import Chunk, EngineProfile
+from llm_planner_lab.simulation.profiled_steps import ProfiledSteps
 
 _TOKEN = (1,)
 
@@ -75,7 +75,7 @@ class SimulatedBackend:
 
     Attributes:
         num_new: Prompts that the last step began.
-        cold: How far it has cooled while it did nothing, 0 to 1.
+        steps: How long they take.
     """
 
     def __init__(
@@ -96,8 +96,7 @@ class SimulatedBackend:
         self._returns: dict[str, KVReturn] = {}
         self._free_blocks = profile.num_kv_blocks
         self._last_chunks: list[Chunk] = []
-        self._num_since_prompt = 0
-        self.cold = 0.0
+        self.steps = ProfiledSteps(profile)
         self.num_new = 0
         self.busy_s = 0.0
         self.num_steps = 0
@@ -174,27 +173,12 @@ class SimulatedBackend:
         if self._free_blocks < 0:
             raise MemoryError("the scheduler overdrew the KV cache")
         self._last_chunks, self.num_new = chunks, len(scheduled.new)
-        duration_s += self._step_s(chunks)
+        duration_s += self.steps.run(chunks)
         self.busy_s += duration_s
         self.num_steps += 1
         return StepOutput(
             token_ids=token_ids, finished=finished, free_kv_blocks=self._free_blocks, duration_s=duration_s
         )
-
-    def idle(self, time_s: float) -> None:
-        """Does nothing for some time, and cools."""
-        self.cold = 1.0 - (1.0 - self.cold) * math.exp(-time_s / self._profile.idle.cools_s.value)
-
-    def _step_s(self, chunks: Seq[Chunk]) -> float:
-        step_s, idle = self._profile.step_s(chunks), self._profile.idle
-        if not chunks:  # KV is moved, or released
-            return step_s
-        cold, self.cold = self.cold, self.cold * idle.kept.value
-        if any(chunk.num_tokens > MOST_DECODED_TOKENS for chunk in chunks):
-            self._num_since_prompt = 0
-            return step_s + cold * idle.prompt_s.value
-        self._num_since_prompt += 1
-        return step_s * self._profile.first_ratio(self._num_since_prompt) + cold * idle.decode_s.value
 
     def _advance(self, run: _Run, num_tokens: int) -> bool:
         """Computes ``num_tokens``; returns whether the next token comes out."""

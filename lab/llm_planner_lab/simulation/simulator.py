@@ -146,7 +146,7 @@ class Simulator:
                 num_idle_steps = 0
                 continue
             busy_s = self.backend.busy_s
-            self.backend.idle(max(0.0, wakeup_s - self._stepped_s))
+            self.backend.steps.idle(max(0.0, wakeup_s - self._stepped_s))
             events = self.loop.step(wakeup_s)
             duration_s = self.backend.busy_s - busy_s
             is_idle = wakeup_s == now_s and not (duration_s or events)
@@ -180,8 +180,8 @@ class Simulator:
             time_s, kind, _, what = heapq.heappop(self._events)
             if kind is _Kind.ARRIVAL and isinstance(what, TraceRequest):
                 num_tokens = what.num_static_tokens + what.num_dynamic_tokens
-                self.backend.idle(max(0.0, now_s - self._stepped_s))
-                now_s += self._host.preparation_s(num_tokens) + self._host.idle_s.value * self.backend.cold
+                self.backend.steps.idle(max(0.0, now_s - self._stepped_s))
+                now_s += self._host.preparation_s(num_tokens) + self._host.idle_s.value * self.backend.steps.cold
                 self._stepped_s = now_s
                 self._arrive(what, time_s - self._transport_s, now_s)
             elif kind is _Kind.REPORT and isinstance(what, SegmentReport):

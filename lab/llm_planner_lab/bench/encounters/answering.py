@@ -14,7 +14,6 @@ from enum import Enum
 
 from llm_planner.assembly import build_loop
 from llm_planner.core.config import PlannerConfig
-from llm_planner.core.execution_time import MOST_DECODED_TOKENS
 from llm_planner.core.interfaces import Backend
 from llm_planner.core.request import PlanRequest
 from llm_planner.core.segment import SegmentReport
@@ -23,6 +22,7 @@ from llm_planner.prediction.profile import Chunk, EngineProfile
 from llm_planner.serving.events import Event
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner_lab.bench.step_log import WatchedBackend
+from llm_planner_lab.simulation.profiled_steps import ProfiledSteps
 
 STALL_S = 3.0
 TURN_S = 1e-4  # of a turn of the loop in which nothing ran
@@ -44,13 +44,16 @@ class ProfiledBackend(WatchedBackend):
     Args:
         backend: Does the work.
         profile: Of an engine that does the same.
+
+    Attributes:
+        steps: How long the engine's take.
     """
 
     def __init__(self, backend: Backend, profile: EngineProfile) -> None:
         super().__init__(backend)
         self._profile = profile
         self._kv_tokens: dict[str, int] = {}
-        self._num_since_prompt = 0
+        self.steps = ProfiledSteps(profile)
         self.stall_s = 0.0  # that the next step takes longer
         self.last_s = 0.0  # that the last step took
 
@@ -65,22 +68,13 @@ class ProfiledBackend(WatchedBackend):
         for name, count in ran.items():
             self._kv_tokens[name] = self._kv_tokens.get(name, 0) + count
         output = super().execute(scheduled)
-        host = self._profile.host
-        duration_s = self._step_s(chunks) + host.around_step_s(len(chunks)) + self.stall_s
+        host, cold = self._profile.host, self.steps.cold
+        duration_s = self.steps.run(chunks) + host.around_step_s(len(chunks)) + self.stall_s
         for sequence in scheduled.new:
             duration_s += host.preparation_s(len(sequence.prompt_token_ids)) + host.prediction_s.value
+            duration_s += host.idle_s.value * cold
         self.stall_s, self.last_s = 0.0, duration_s
         return replace(output, duration_s=duration_s)
-
-    def _step_s(self, chunks: list[Chunk]) -> float:
-        step_s = self._profile.step_s(chunks)
-        if not chunks:  # KV is released
-            return step_s
-        if any(chunk.num_tokens > MOST_DECODED_TOKENS for chunk in chunks):
-            self._num_since_prompt = 0
-            return step_s
-        self._num_since_prompt += 1
-        return step_s * self._profile.first_ratio(self._num_since_prompt)
 
 
 class Answering:
@@ -96,7 +90,7 @@ class Answering:
         self._profile, self._latency_s = profile, latency_s
         self._backends: list[ProfiledBackend] = []
         self._loop: PlannerLoop = build_loop(config, watch=self._watch)
-        self._time_s = 0.0  # of the loop: it never runs backwards
+        self._time_s = self._stepped_s = 0.0  # of the loop: it never runs backwards
         self._offset_s = 0.0
         self._arriving: list[tuple[float, int, Callable[[float], list[Event]]]] = []
         self._leaving: list[tuple[float, int, Event]] = []
@@ -160,8 +154,9 @@ class Answering:
     def _step(self) -> None:
         backend = self._backends[-1]
         backend.last_s = 0.0
+        backend.steps.idle(self._time_s - self._stepped_s)
         events = self._loop.step(self._time_s)
-        self._time_s += max(backend.last_s, TURN_S)
+        self._time_s = self._stepped_s = self._time_s + max(backend.last_s, TURN_S)
         self._send(events)
 
     def _send(self, events: list[Event]) -> None:

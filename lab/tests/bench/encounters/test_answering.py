@@ -25,3 +25,14 @@ def test_a_step_takes_what_engine_and_planner_take():
         engine_s = PROFILE.step_s([Chunk(1, 99 + number)]) * PROFILE.first_ratio(number)
         assert step.duration_s == pytest.approx(engine_s + HOST.around_step_s(1))
     assert backend.last_s == step.duration_s
+
+
+def test_an_engine_that_did_nothing_answers_later():
+    backend = ProfiledBackend(SimpleNamespace(execute=lambda _: StepOutput()), PROFILE)
+    prompt = Sequence(request_id="r", prompt_token_ids=(5,) * 100, prefix_id="tello", num_cached_tokens=48)
+    step = SchedulerOutput(new=(prompt,), num_scheduled_tokens={"r": 52})
+    warm = backend.execute(step).duration_s
+    backend.steps.idle(1000.0)
+    cooled_s = PROFILE.idle.prompt_s.value + HOST.idle_s.value
+    assert cooled_s > 0
+    assert backend.execute(step).duration_s == pytest.approx(warm + cooled_s)
