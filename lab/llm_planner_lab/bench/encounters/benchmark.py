@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """``llm-planner bench encounters``: a hundred encounters for each condition of the planner, and what they add up to."""
 
-import itertools
 import multiprocessing
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from llm_planner.core.config import PlannerConfig
@@ -109,18 +109,20 @@ def _run_set(
     kind: Kind,
     begin: Begin,
 ) -> dict[Condition, list[Trial]]:
-    """Returns what happens in the encounters of one set, with a planner of its own."""
+    """Returns what happens in the encounters of one set.
+
+    Each condition has a planner of its own: one that has learned how long an engine hangs refuses what it could answer.
+    """
     model = RobotLibrary().get(ROBOT)
-    answering = Answering(config, find_profile(profile), model.network.latency_s.value)
-    met: dict[Condition, list[Trial]] = {condition: [] for condition in CONDITIONS}
-    try:
-        for condition, seed in itertools.product(CONDITIONS, seeds):
-            encounter = draw_encounter(seed, kind, begin)
-            trial = run_trial(encounter, condition.planner, answering, model, make_control, condition.asking)
-            met[condition].append(trial)
-            if _num_met is not None:
-                with _num_met.get_lock():
-                    _num_met.value += 1
-    finally:
-        answering.close()
+    met: dict[Condition, list[Trial]] = {}
+    for condition in CONDITIONS:
+        trials = met[condition] = []
+        with closing(Answering(config, find_profile(profile), model.network.latency_s.value)) as answering:
+            for seed in seeds:
+                encounter = draw_encounter(seed, kind, begin)
+                trial = run_trial(encounter, condition.planner, answering, model, make_control, condition.asking)
+                trials.append(trial)
+                if _num_met is not None:
+                    with _num_met.get_lock():
+                        _num_met.value += 1
     return met
