@@ -39,8 +39,11 @@ demo: $(if $(filter mujoco,$(SIM)),setup-mujoco,setup)
 	@"$(BIN)/llm-planner" demo --sim "$(SIM)" $(ARGS)
 
 test:       ## all tests, of product and laboratory, that need no GPU, network or vLLM  (ARGS="tests/core -k clock", WORKERS=2)
+# What hangs in C, where no signal reaches it (Fast DDS once did, destroying a node), ends its worker and is run again.
+# The limit is more than twice what any test takes: a test and its rerun are one to faulthandler.
+test: ENDED = -o faulthandler_timeout=400 -o faulthandler_exit_on_timeout=true
 test: setup-dev
-	@"$(BIN)/python" -m pytest -n $(WORKERS) --reruns 1 -raR $(ARGS)
+	@"$(BIN)/python" -m pytest -n $(WORKERS) --reruns 1 -raR $(ENDED) $(ARGS)
 
 test-vllm:  ## the tests of backend vllm, in .venv-vllm
 test-vllm: setup-vllm

@@ -110,36 +110,37 @@ def test_robots_with_bodies_share_no_process():
 # What ROS reads
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "8",
-        "true",
-        "1e3",
-        "~",
-        "",
-        "Flight #3.mcap",
-        "it's # x",
-        'a\\b "c"\n',
-        "mod:Class",
-        "über 😀",
-        "a\x7fb\x80c\x85d\u2028e\ufefff\ufffeg\uffff",
-        ["a\x7f", "\x85"],
-        ["m,z", "8"],
-        8,
-        2.0,
-    ],
-)
-def test_ros_reads_a_value_as_it_was_given(value):
+VALUES = [
+    "8",
+    "true",
+    "1e3",
+    "~",
+    "",
+    "Flight #3.mcap",
+    "it's # x",
+    'a\\b "c"\n',
+    "mod:Class",
+    "über 😀",
+    "a\x7fb\x80c\x85d\u2028e\ufefff\ufffeg\uffff",
+    ["a\x7f", "\x85"],
+    ["m,z", "8"],
+    8,
+    2.0,
+]
+
+
+def test_ros_reads_values_as_they_were_given():
+    given = {f"of.it_{index}": value for index, value in enumerate(VALUES)}
     context = Context()
-    rclpy.init(args=["--ros-args", *parameter_words({"of.it": value})], context=context)
+    rclpy.init(args=["--ros-args", *parameter_words(given)], context=context)
     try:
         node = Node("read", context=context, automatically_declare_parameters_from_overrides=True)
-        read = node.get_parameter("of.it").value
+        read = {name: node.get_parameter(name).value for name in given}
         node.destroy_node()
     finally:
         context.shutdown()
-    assert (type(read), read) == (type(value), value)
+    assert read == given
+    assert [type(value) for value in read.values()] == [type(value) for value in VALUES]
 
 
 @pytest.mark.parametrize("value", ["flur\udce9.mcap", ["m", "\udce9"]])
