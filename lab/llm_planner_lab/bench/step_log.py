@@ -3,7 +3,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
 from pathlib import Path
 
@@ -48,6 +48,14 @@ class WatchedBackend:
         self._backend.close()
 
 
+def step_tokens(output: StepOutput) -> Iterator[tuple[str, int]]:
+    """Yields how many tokens a step brought each request that it brought any, or the end: 0 for the end alone."""
+    for request_id in output.token_ids.keys() | output.finished.keys():
+        count = len(output.token_ids.get(request_id, ()))
+        if count or request_id in output.finished:
+            yield request_id, count
+
+
 class LoggedBackend(WatchedBackend):
     """Keeps a list of the steps, and of the tokens that each brought a request.
 
@@ -70,9 +78,8 @@ class LoggedBackend(WatchedBackend):
         num_decodes = len(ran) - len(prompts)
         start_s = self._clock.now_s() - output.duration_s
         self._steps.append((start_s, output.duration_s, sum(prompts), num_decodes))
-        for request_id, token_ids in output.token_ids.items():
-            if token_ids:
-                self._tokens[request_id].append(len(token_ids))
+        for request_id, count in step_tokens(output):
+            self._tokens[request_id].append(count)
 
     def close(self) -> None:
         """Writes the list and closes the backend; safe to call twice."""

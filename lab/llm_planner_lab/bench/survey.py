@@ -19,7 +19,7 @@ from llm_planner.language.prose import ProseUnit, split_prose
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.serving.events import Event, Finished, SegmentReady
 from llm_planner.serving.loop import PlannerLoop
-from llm_planner_lab.bench.step_log import WatchedBackend
+from llm_planner_lab.bench.step_log import WatchedBackend, step_tokens
 from llm_planner_lab.simulation.execution import sample_duration_s
 from llm_planner_lab.simulation.simulator import plan_request
 from llm_planner_lab.simulation.trace import Trace, TraceRequest
@@ -85,9 +85,8 @@ def survey(
     steps: dict[str, list[int]] = defaultdict(list)
 
     def see(_: SchedulerOutput, output: StepOutput) -> None:
-        for request_id, token_ids in output.token_ids.items():
-            if token_ids:
-                steps[request_id].append(len(token_ids))
+        for request_id, count in step_tokens(output):
+            steps[request_id].append(count)
 
     watched: list[WatchedBackend] = []
 

@@ -2,7 +2,7 @@
 """A backend in virtual time: scripted tokens, exact KV accounting, and the step times of an engine profile."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from enum import Enum
@@ -35,7 +35,8 @@ class _Run:
         num_tokens: Prompt and output tokens so far.
         num_left: Tokens of the script still to be written.
         num_written: Tokens of the script so far.
-        ends: After how many tokens of the script its steps end.
+        ends: After how many tokens of the script its steps end; empty for one each.
+        ends_alone: Whether the end takes a step of its own.
     """
 
     kv_len: int
@@ -44,13 +45,20 @@ class _Run:
     num_tokens: int
     num_left: int
     num_written: int
-    ends: tuple[int, ...]
+    ends: tuple[int, ...] = ()
+    ends_alone: bool = True
     is_offloaded: bool = False
 
-    def read(self, num_inserted: int, num_left: int, ends: Iterable[int]) -> None:
+    def read(self, num_inserted: int, num_left: int, step_tokens: Seq[int]) -> None:
         """Appends tokens to its context; it writes another script behind them."""
         self.num_tokens += num_inserted
-        self.num_left, self.num_written, self.ends = num_left, 0, tuple(ends)
+        self.num_left, self.num_written = num_left, 0
+        self.follow(step_tokens)
+
+    def follow(self, step_tokens: Seq[int]) -> None:
+        """Writes in steps of so many tokens."""
+        self.ends = tuple(accumulate(step_tokens))
+        self.ends_alone = not (step_tokens and step_tokens[-1])
 
     def write(self) -> int:
         """Returns how many tokens of the script come now."""
@@ -145,19 +153,17 @@ class SimulatedBackend:
             num_output, cached = len(sequence.output_token_ids), sequence.num_cached_tokens
             if num_output:
                 self._returns[sequence.request_id] = KVReturn.RECOMPUTED
-            self._runs[sequence.request_id] = _Run(
+            run = self._runs[sequence.request_id] = _Run(
                 kv_len=cached,
                 num_computed_tokens=cached,
                 shared_blocks=cached // self._profile.block_size,
                 num_tokens=len(sequence.prompt_token_ids) + num_output,
                 num_left=self._num_plan_tokens(sequence.request_id) - num_output,
                 num_written=num_output,
-                ends=tuple(accumulate(self._step_tokens(sequence.request_id))),
             )
+            run.follow(self._step_tokens(sequence.request_id))
         for request_id, inserted in scheduled.insert.items():
-            self._runs[request_id].read(
-                len(inserted), self._num_plan_tokens(request_id), accumulate(self._step_tokens(request_id))
-            )
+            self._runs[request_id].read(len(inserted), self._num_plan_tokens(request_id), self._step_tokens(request_id))
         token_ids: dict[str, tuple[int, ...]] = {}
         finished: dict[str, FinishReason] = {}
         chunks: list[Chunk] = []
@@ -168,8 +174,9 @@ class SimulatedBackend:
                 continue
             if run.num_left > 0:
                 token_ids[request_id] = _TOKEN * run.write()
-            else:
-                finished[request_id] = FinishReason.STOP
+                if run.num_left or run.ends_alone:
+                    continue
+            finished[request_id] = FinishReason.STOP
         if self._free_blocks < 0:
             raise MemoryError("the scheduler overdrew the KV cache")
         self._last_chunks, self.num_new = chunks, len(scheduled.new)

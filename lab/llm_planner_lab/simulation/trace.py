@@ -65,7 +65,8 @@ class TraceRequest(Record):
             counted as a large vocabulary cuts them.
         chat_segments: What a segment of a chat is.
         step_tokens: How many tokens each step of the model brought, if forced or drafted ones came with others; empty:
-            one each.
+            one each. A step that brought no more than the end counts as 0, which only the last can be; where it is not,
+            the end came with the last tokens.
         start_pose: Where the robot was, for the safety gate; None for the robot model's start pose.
         failures: What fails on the robot, in order. The model writes what is left of ``plan`` then, beginning with the
             segment that failed.
@@ -96,7 +97,8 @@ class TraceRequest(Record):
         require(self.num_dynamic_tokens >= 1, "num_dynamic_tokens must be >= 1")
         require(all(math.isfinite(d) and d >= 0 for d in self.durations_s), "durations_s must be >= 0")
         require(all(n >= 0 for n in self.segment_tokens), "segment_tokens must be >= 0")
-        require(all(n >= 1 for n in self.step_tokens), "step_tokens must be >= 1")
+        require(all(n >= 1 for n in self.step_tokens[:-1]), "step_tokens must be >= 1, but for the last")
+        require(not self.step_tokens or self.step_tokens[-1] >= 0, "step_tokens must be >= 0")
         places = [failure.segment for failure in self.failures]
         is_in_order = places == sorted(places) and all(0 <= place < len(self.durations_s) for place in places)
         require(is_in_order, "failures must name segments of the plan in their order")

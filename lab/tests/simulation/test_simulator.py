@@ -93,6 +93,14 @@ def test_a_step_may_bring_several_tokens():
     assert len(plain.segments) == 2
 
 
+@pytest.mark.parametrize(("step_tokens", "num_steps"), [((13,), 1), ((13, 0), 2), ((9, 4), 2), ((9,), 5), ((), 14)])
+def test_the_end_comes_with_the_last_tokens_or_alone(step_tokens, num_steps):
+    config = replace(a_config(), keeps_steps=True)
+    record = run(a_trace(a_request(segment_tokens=(9, 4), step_tokens=step_tokens, durations_s=(0.0, 0.0))), config)
+    assert sum(bool(step.num_prompt_tokens or step.num_decodes) for step in record.steps) == num_steps
+    assert len(record.requests[0].segments) == 2
+
+
 def test_the_gate_counts_from_where_the_robot_was():
     plan = "mu(100);"
     high = Pose(z_m=1000.0)

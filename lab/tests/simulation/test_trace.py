@@ -123,7 +123,13 @@ def test_a_start_pose_and_the_tokens_of_segments_are_kept():
 
 
 @pytest.mark.parametrize(
-    "changes", [{"segment_tokens": [-1, 2]}, {"step_tokens": [0]}, {"start_pose": {"x_m": float("nan")}}]
+    "changes",
+    [
+        {"segment_tokens": [-1, 2]},
+        {"step_tokens": [0, 1]},
+        {"step_tokens": [-1]},
+        {"start_pose": {"x_m": float("nan")}},
+    ],
 )
 def test_what_no_model_writes_and_no_robot_stands_on_is_refused(changes):
     lines = lines_of(a_request(0))
