@@ -20,7 +20,7 @@ PROFILE = replace(find_profile("llama3-8b-rtx4090"), idle=TRUTH)
 
 def measured_of(profile, num_tokens=1000):
     backend = SimulatedBackend(profile, lambda _request_id: num_tokens)
-    return measure_idle(Prober(backend, num_repeats=3), 3, backend.idle)
+    return measure_idle(Prober(backend, num_repeats=3), 3, backend.steps.idle)
 
 
 def test_a_simulated_engine_that_cools_is_measured_back():
