@@ -27,7 +27,7 @@ from llm_planner_lab.bench.step_log import LoggedBackend, read_log
 from llm_planner_lab.bench.survey import segment_texts
 from llm_planner_lab.simulation.records import RequestRecord, RunRecord, SegmentTimes
 from llm_planner_lab.simulation.simulator import plan_request
-from llm_planner_lab.simulation.trace import Trace, TraceRequest
+from llm_planner_lab.simulation.trace import RequestStep, Trace, TraceRequest
 
 LEAD_S = 0.5
 """Between the start of the clock and the first request."""
@@ -165,10 +165,10 @@ class LiveReplay:
 
 @dataclass(frozen=True, slots=True)
 class LiveRun:
-    """What came of a run, and per request how many tokens each step of the engine brought."""
+    """What came of a run, and per request which steps of the engine brought it tokens."""
 
     record: RunRecord
-    step_tokens: Mapping[str, tuple[int, ...]]
+    request_steps: Mapping[str, tuple[RequestStep, ...]]
 
 
 def run_live(
@@ -214,7 +214,7 @@ def run_live(
             server.close()
         if server.status.num_restarts or not path.is_file():
             raise PlannerError(ErrorCode.ENGINE_FAILED, "the engine was restarted during the run; run it again")
-        steps, step_tokens = read_log(path, replay.origin_s)
+        steps, request_steps = read_log(path, replay.origin_s)
     record = RunRecord(
         requests=records,
         busy_s=sum(step.duration_s for step in steps),
@@ -222,4 +222,4 @@ def run_live(
         num_steps=len(steps),
         steps=steps,
     )
-    return LiveRun(record, step_tokens)
+    return LiveRun(record, request_steps)

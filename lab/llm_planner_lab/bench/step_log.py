@@ -5,6 +5,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Seq
+from itertools import starmap
 from pathlib import Path
 
 from llm_planner.core.clock import MonotonicClock
@@ -12,6 +13,7 @@ from llm_planner.core.execution_time import MOST_DECODED_TOKENS
 from llm_planner.core.interfaces import Backend, BackendInfo
 from llm_planner.core.step import SchedulerOutput, StepOutput
 from llm_planner_lab.simulation.records import StepTimes
+from llm_planner_lab.simulation.trace import RequestStep
 
 
 class WatchedBackend:
@@ -48,16 +50,17 @@ class WatchedBackend:
         self._backend.close()
 
 
-def step_tokens(output: StepOutput) -> Iterator[tuple[str, int]]:
-    """Yields how many tokens a step brought each request that it brought any, or the end: 0 for the end alone."""
+def request_steps(scheduled: SchedulerOutput, output: StepOutput) -> Iterator[tuple[str, RequestStep]]:
+    """Yields what a step was for each request that it brought tokens, or the end."""
+    ran = (output.step or scheduled).num_scheduled_tokens
     for request_id in output.token_ids.keys() | output.finished.keys():
-        count = len(output.token_ids.get(request_id, ()))
-        if count or request_id in output.finished:
-            yield request_id, count
+        num_tokens = len(output.token_ids.get(request_id, ()))
+        if num_tokens or request_id in output.finished:
+            yield request_id, RequestStep(num_tokens, max(1, ran.get(request_id, 0)))
 
 
 class LoggedBackend(WatchedBackend):
-    """Keeps a list of the steps, and of the tokens that each brought a request.
+    """Keeps a list of the steps, and of what each was for a request.
 
     Args:
         path: The file that ``close`` writes.
@@ -69,7 +72,7 @@ class LoggedBackend(WatchedBackend):
         self._path = path
         self._clock = MonotonicClock()
         self._steps: list[tuple[float, float, int, int]] = []
-        self._tokens: dict[str, list[int]] = defaultdict(list)
+        self._of_requests: dict[str, list[RequestStep]] = defaultdict(list)
         self._is_closed = False
 
     def _log(self, scheduled: SchedulerOutput, output: StepOutput) -> None:
@@ -78,19 +81,21 @@ class LoggedBackend(WatchedBackend):
         num_decodes = len(ran) - len(prompts)
         start_s = self._clock.now_s() - output.duration_s
         self._steps.append((start_s, output.duration_s, sum(prompts), num_decodes))
-        for request_id, count in step_tokens(output):
-            self._tokens[request_id].append(count)
+        for request_id, step in request_steps(scheduled, output):
+            self._of_requests[request_id].append(step)
 
     def close(self) -> None:
         """Writes the list and closes the backend; safe to call twice."""
         if not self._is_closed:
             self._is_closed = True
-            self._path.write_text(json.dumps({"steps": self._steps, "tokens": self._tokens}), encoding="utf-8")
+            self._path.write_text(
+                json.dumps({"steps": self._steps, "of_requests": self._of_requests}), encoding="utf-8"
+            )
         super().close()
 
 
-def read_log(path: Path, origin_s: float) -> tuple[tuple[StepTimes, ...], dict[str, tuple[int, ...]]]:
-    """Returns a file's steps since ``origin_s``, from which their times count, and tokens of steps per request."""
+def read_log(path: Path, origin_s: float) -> tuple[tuple[StepTimes, ...], dict[str, tuple[RequestStep, ...]]]:
+    """Returns a file's steps since ``origin_s``, from which their times count, and what they were for each request."""
     log = json.loads(path.read_text(encoding="utf-8"))
     steps = tuple(StepTimes(start_s - origin_s, *rest) for start_s, *rest in log["steps"] if start_s >= origin_s)
-    return steps, {request_id: tuple(counts) for request_id, counts in log["tokens"].items()}
+    return steps, {request_id: tuple(starmap(RequestStep, of_it)) for request_id, of_it in log["of_requests"].items()}

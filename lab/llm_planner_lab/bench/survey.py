@@ -19,10 +19,10 @@ from llm_planner.language.prose import ProseUnit, split_prose
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.serving.events import Event, Finished, SegmentReady
 from llm_planner.serving.loop import PlannerLoop
-from llm_planner_lab.bench.step_log import WatchedBackend, step_tokens
+from llm_planner_lab.bench.step_log import WatchedBackend, request_steps
 from llm_planner_lab.simulation.execution import sample_duration_s
 from llm_planner_lab.simulation.simulator import plan_request
-from llm_planner_lab.simulation.trace import Trace, TraceRequest
+from llm_planner_lab.simulation.trace import RequestStep, Trace, TraceRequest
 
 REPEATS = 3
 """How often each plan is asked for: the quickest answer is the bound."""
@@ -34,12 +34,12 @@ class Answer:
 
     Attributes:
         response_s: From its arrival in the loop to its first segment; infinite if there was none.
-        step_tokens: How many tokens each step brought.
+        steps: That brought tokens, or the end.
     """
 
     result: PlanResult
     response_s: float
-    step_tokens: tuple[int, ...] = ()
+    steps: tuple[RequestStep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +82,11 @@ def survey(
 ) -> Survey:
     """Returns the trace as the model of ``config`` plans it, each different request being asked ``REPEATS`` times."""
     streaming = replace(config, waits_for_plan_s=0.0, scheduler=replace(config.scheduler, policy="fcfs_stream"))
-    steps: dict[str, list[int]] = defaultdict(list)
+    steps: dict[str, list[RequestStep]] = defaultdict(list)
 
-    def see(_: SchedulerOutput, output: StepOutput) -> None:
-        for request_id, count in step_tokens(output):
-            steps[request_id].append(count)
+    def see(scheduled: SchedulerOutput, output: StepOutput) -> None:
+        for request_id, step in request_steps(scheduled, output):
+            steps[request_id].append(step)
 
     watched: list[WatchedBackend] = []
 
@@ -100,7 +100,7 @@ def survey(
     for number, row in enumerate(rows):
         requests = [replace(plan_request(row), request_id=f"{row.request_id}/{i}") for i in range(REPEATS)]
         best = min((ask_alone(loop, r, clock) for r in requests), key=lambda answer: answer.response_s)
-        answers[_question(row)] = replace(best, step_tokens=tuple(steps[best.result.request_id]))
+        answers[_question(row)] = replace(best, steps=tuple(steps[best.result.request_id]))
         on_progress((number + 1) / len(rows))
     loop.close()
     planned = [row for row in trace.requests if answers[_question(row)].result.error_code is ErrorCode.NONE]
@@ -133,13 +133,12 @@ def _as_planned(trace: Trace, row: TraceRequest, answer: Answer, robots: RobotLi
     else:
         sampled_s = [sum(sample_duration_s(model, s, rng) for s in parse(segment.text)) for segment in segments]
     return replace(
-        row,
+        row.in_steps(answer.steps),
         plan=answer.result.plan,
         num_static_tokens=metrics.num_cached_tokens,
         num_dynamic_tokens=metrics.num_prompt_tokens - metrics.num_cached_tokens,
         durations_s=tuple(known.get((s.index, s.text), sampled_s[s.index]) for s in segments),
         segment_tokens=tuple(segment.num_tokens for segment in segments),
-        step_tokens=answer.step_tokens,
     )
 
 

@@ -78,7 +78,7 @@ def run_validation(bench: TimelyBench, profile: EngineProfile, lab: Lab) -> dict
     """Returns the JSON document of a validation: the first trace under every policy, live and with ``profile``.
 
     Both replay the trace as the model of ``bench.planner`` plans it: same plans, tokens, prompts and durations. How
-    many tokens a step brought is taken from the live run: it depends on what was planned before.
+    many tokens a step computed and brought is taken from the live run: drafts depend on what was planned before.
     """
     found = lab.surveys(bench)[0]
     return {
@@ -98,7 +98,7 @@ def run_validation(bench: TimelyBench, profile: EngineProfile, lab: Lab) -> dict
 
 def _compare(bench: TimelyBench, policy: str, profile: EngineProfile, found: Survey, lab: Lab) -> dict[str, Any]:
     run = lab.live_run(bench, policy)
-    rows = (replace(row, step_tokens=run.step_tokens.get(row.request_id, ())) for row in found.trace.requests)
+    rows = (row.in_steps(run.request_steps.get(row.request_id, ())) for row in found.trace.requests)
     trace = replace(found.trace, requests=tuple(rows))
     scheduler = replace(bench.scheduler, policy=policy)
     config = SimulationConfig(profile=profile, scheduler=scheduler, waits_for_plan_s=bench.planner.waits_for_plan_s)

@@ -13,6 +13,7 @@ from llm_planner.core.interfaces import BackendInfo
 from llm_planner.core.step import FinishReason, SchedulerOutput, StepOutput
 from llm_planner.prediction.profile import Chunk, EngineProfile
 from llm_planner_lab.simulation.profiled_steps import ProfiledSteps
+from llm_planner_lab.simulation.trace import RequestStep
 
 _TOKEN = (1,)
 
@@ -36,6 +37,7 @@ class _Run:
         num_left: Tokens of the script still to be written.
         num_written: Tokens of the script so far.
         ends: After how many tokens of the script its steps end; empty for one each.
+        rows: How many tokens each of these steps computes.
         ends_alone: Whether the end takes a step of its own.
     """
 
@@ -46,29 +48,43 @@ class _Run:
     num_left: int
     num_written: int
     ends: tuple[int, ...] = ()
+    rows: tuple[int, ...] = ()
     ends_alone: bool = True
     is_offloaded: bool = False
 
-    def read(self, num_inserted: int, num_left: int, step_tokens: Seq[int]) -> None:
+    def read(self, num_inserted: int, num_left: int, steps: Seq[RequestStep]) -> None:
         """Appends tokens to its context; it writes another script behind them."""
         self.num_tokens += num_inserted
         self.num_left, self.num_written = num_left, 0
-        self.follow(step_tokens)
+        self.follow(steps)
 
-    def follow(self, step_tokens: Seq[int]) -> None:
-        """Writes in steps of so many tokens."""
-        self.ends = tuple(accumulate(step_tokens))
-        self.ends_alone = not (step_tokens and step_tokens[-1])
+    def follow(self, steps: Seq[RequestStep]) -> None:
+        """Writes in these steps."""
+        self.ends = tuple(accumulate(step.num_tokens for step in steps))
+        self.rows = tuple(step.num_rows for step in steps)
+        self.ends_alone = not (steps and steps[-1].num_tokens)
 
     def write(self) -> int:
         """Returns how many tokens of the script come now."""
-        index = bisect_right(self.ends, self.num_written)
+        index = self._step
         end = self.ends[index] if index < len(self.ends) else self.num_written + 1
         count = min(self.num_left, end - self.num_written)
         self.num_left -= count
         self.num_written += count
         self.num_tokens += count
         return count
+
+    def num_rows(self, num_tokens: int) -> int:
+        """Returns how many tokens a step computes for which ``num_tokens`` are scheduled: drafts come with those."""
+        if num_tokens > MOST_DECODED_TOKENS or self._step >= len(self.rows):
+            return num_tokens
+        return self.rows[self._step]
+
+    @property
+    def _step(self) -> int:
+        """Place of the step that comes now; behind the last one if it is not known."""
+        place = bisect_right(self.ends, self.num_written)
+        return place - 1 if self.ends and not self.num_left else place
 
 
 class SimulatedBackend:
@@ -77,7 +93,7 @@ class SimulatedBackend:
     Args:
         profile: Step times and sizes.
         num_plan_tokens: Length of the scripted plan of a request, by its id, or of its replan.
-        step_tokens: How many tokens each step of a request brings, by its id; none, or too few: one each.
+        steps: In which the plan of a request comes, by its id; none, or too few: one token each.
         reuses_prefixes: Whether ``load_prefix`` shares anything. Prefixes are taken to be warm: loading costs no time.
         can_offload: Whether KV can move to host memory; else what loses its memory is computed again.
 
@@ -90,14 +106,14 @@ class SimulatedBackend:
         self,
         profile: EngineProfile,
         num_plan_tokens: Callable[[str], int],
-        step_tokens: Callable[[str], Seq[int]] = lambda _: (),
+        steps: Callable[[str], Seq[RequestStep]] = lambda _: (),
         *,
         reuses_prefixes: bool = True,
         can_offload: bool = True,
     ) -> None:
         self._profile = profile
         self._num_plan_tokens = num_plan_tokens
-        self._step_tokens = step_tokens
+        self._request_steps = steps
         self._reuses_prefixes = reuses_prefixes
         self._prefixes: dict[str, int] = {}
         self._runs: dict[str, _Run] = {}
@@ -161,15 +177,17 @@ class SimulatedBackend:
                 num_left=self._num_plan_tokens(sequence.request_id) - num_output,
                 num_written=num_output,
             )
-            run.follow(self._step_tokens(sequence.request_id))
+            run.follow(self._request_steps(sequence.request_id))
         for request_id, inserted in scheduled.insert.items():
-            self._runs[request_id].read(len(inserted), self._num_plan_tokens(request_id), self._step_tokens(request_id))
+            self._runs[request_id].read(
+                len(inserted), self._num_plan_tokens(request_id), self._request_steps(request_id)
+            )
         token_ids: dict[str, tuple[int, ...]] = {}
         finished: dict[str, FinishReason] = {}
         chunks: list[Chunk] = []
         for request_id, num_tokens in scheduled.num_scheduled_tokens.items():
             run = self._runs[request_id]
-            chunks.append(Chunk(num_tokens, run.kv_len))
+            chunks.append(Chunk(run.num_rows(num_tokens), run.kv_len))
             if not self._advance(run, num_tokens):
                 continue
             if run.num_left > 0:

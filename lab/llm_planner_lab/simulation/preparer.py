@@ -9,7 +9,7 @@ from llm_planner.planning.failure_context import FailureContext
 from llm_planner.planning.prompt import PromptStyle
 from llm_planner.serving.preparation import Prepared, Replan
 from llm_planner_lab.simulation.script import Script, ScriptedSession, split_tokens
-from llm_planner_lab.simulation.trace import TraceRequest
+from llm_planner_lab.simulation.trace import RequestStep, TraceRequest
 
 
 class ScriptPreparer:
@@ -52,10 +52,10 @@ class ScriptPreparer:
         """Returns how many tokens the model writes: the plan, or what is left of it."""
         return self._sessions[request_id].script.num_tokens
 
-    def step_tokens(self, request_id: str) -> tuple[int, ...]:
-        """Returns how many of them each step brings; empty for one each."""
+    def steps(self, request_id: str) -> tuple[RequestStep, ...]:
+        """Returns the steps in which they come; empty for one each."""
         is_plan = self._sessions[request_id].script is self._scripts[request_id]
-        return self._rows[request_id].step_tokens if is_plan else ()
+        return self._rows[request_id].steps if is_plan else ()
 
     def _begin_replan(self, request: PlanRequest) -> Replan:
         """Has the model read ``planning.failure_context``, as a chat model does, and write what is left of its plan."""

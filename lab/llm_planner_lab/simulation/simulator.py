@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from itertools import accumulate, chain, pairwise, repeat, takewhile
+from itertools import accumulate, chain, islice, pairwise, repeat
 
 from llm_planner.core.config import PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -24,7 +24,7 @@ from llm_planner_lab.simulation.backend import KVReturn, SimulatedBackend
 from llm_planner_lab.simulation.preparer import ScriptPreparer
 from llm_planner_lab.simulation.records import RequestRecord, RunRecord, SegmentTimes, StepTimes
 from llm_planner_lab.simulation.script import Script, ScriptLibrary
-from llm_planner_lab.simulation.trace import SegmentFailure, Trace, TraceRequest
+from llm_planner_lab.simulation.trace import RequestStep, SegmentFailure, Trace, TraceRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class Simulator:
         self.backend = SimulatedBackend(
             config.profile,
             lambda request_id: preparer.num_tokens(request_id),  # noqa: PLW0108 (made below)
-            lambda request_id: preparer.step_tokens(request_id),  # noqa: PLW0108 (made below)
+            lambda request_id: preparer.steps(request_id),  # noqa: PLW0108 (made below)
             reuses_prefixes=config.reuses_prefixes,
             can_offload=config.can_offload,
         )
@@ -271,14 +271,14 @@ class _Bound:
     def __init__(self, config: SimulationConfig, scripts: Mapping[str, Script]) -> None:
         self._config = config
         self._scripts = scripts
-        self._known: dict[tuple[int, int, tuple[int, ...]], float] = {}
+        self._known: dict[tuple[int, int, tuple[RequestStep, ...]], float] = {}
 
     def __call__(self, row: TraceRequest) -> float:
         profile, limits = self._config.profile, self._config.scheduler
         block_size = profile.block_size
         cached = row.num_static_tokens // block_size * block_size if self._config.reuses_prefixes else 0
         num_tokens = row.num_static_tokens + row.num_dynamic_tokens
-        key = (cached, num_tokens, _steps_to(self._scripts[row.request_id].ends[0], row.step_tokens))
+        key = (cached, num_tokens, _steps_to(self._scripts[row.request_id].ends[0], row.steps))
         if key not in self._known:
             host = profile.host
             time_s = limits.network_latency_s + 2 * host.transport_s.value + host.preparation_s(num_tokens)
@@ -288,17 +288,18 @@ class _Bound:
                 chunk = min(limits.max_num_batched_tokens, num_tokens - kv_len)
                 time_s += profile.step_s([Chunk(chunk, kv_len)]) + around_s
                 kv_len += chunk
-            for number, count in enumerate(key[2][:-1], start=1):
-                time_s += profile.step_s([Chunk(count, kv_len)]) * profile.first_ratio(number) + around_s
-                kv_len += count
+            for number, (before, step) in enumerate(pairwise(key[2]), start=1):
+                time_s += profile.step_s([Chunk(step.num_rows, kv_len)]) * profile.first_ratio(number) + around_s
+                kv_len += before.num_tokens
             self._known[key] = time_s
         return self._known[key]
 
 
-def _steps_to(num_tokens: int, step_tokens: Iterable[int]) -> tuple[int, ...]:
-    """Returns what the steps bring until ``num_tokens`` are written: as told, then one token each."""
-    counts = list(takewhile(lambda count: count < num_tokens, accumulate(chain(step_tokens, repeat(1)))))
-    return tuple(after - before for before, after in pairwise([0, *counts, num_tokens]))
+def _steps_to(num_tokens: int, steps: Iterable[RequestStep]) -> tuple[RequestStep, ...]:
+    """Returns the steps until ``num_tokens`` are written: as told, then one token each."""
+    to_come = list(islice(chain(steps, repeat(RequestStep(1, 1))), num_tokens))
+    before = accumulate((step.num_tokens for step in to_come), initial=0)
+    return tuple(step for step, count in zip(to_come, before, strict=False) if count < num_tokens)
 
 
 def _check_durations(trace: Trace, scripts: Mapping[str, Script]) -> None:

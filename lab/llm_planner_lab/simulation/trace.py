@@ -11,10 +11,11 @@ One without its end was cut, and counts as far as it goes: every line was whole 
 
 import json
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, astuple, dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, astuple, dataclass, field, replace
+from itertools import starmap
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import TypeAdapter
 
@@ -50,6 +51,13 @@ class SegmentFailure(Record):
         require(math.isfinite(self.duration_s) and self.duration_s >= 0, "duration_s must be >= 0")
 
 
+class RequestStep(NamedTuple):
+    """What a step of the engine was for one request: tokens that it brought (0: the end alone), and computed."""
+
+    num_tokens: int
+    num_rows: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceRequest(Record):
     """One request of one robot.
@@ -67,6 +75,7 @@ class TraceRequest(Record):
         step_tokens: How many tokens each step of the model brought, if forced or drafted ones came with others; empty:
             one each. A step that brought no more than the end counts as 0, which only the last can be; where it is not,
             the end came with the last tokens.
+        step_rows: How many tokens each of these steps computed, wrong drafts included; empty: what it brought.
         start_pose: Where the robot was, for the safety gate; None for the robot model's start pose.
         failures: What fails on the robot, in order. The model writes what is left of ``plan`` then, beginning with the
             segment that failed.
@@ -87,6 +96,7 @@ class TraceRequest(Record):
     scene: str = ""
     segment_tokens: tuple[int, ...] = ()
     step_tokens: tuple[int, ...] = ()
+    step_rows: tuple[int, ...] = ()
     start_pose: Pose | None = None
     chat_segments: ChatSegments = "sentence"
     failures: tuple[SegmentFailure, ...] = ()
@@ -99,12 +109,25 @@ class TraceRequest(Record):
         require(all(n >= 0 for n in self.segment_tokens), "segment_tokens must be >= 0")
         require(all(n >= 1 for n in self.step_tokens[:-1]), "step_tokens must be >= 1, but for the last")
         require(not self.step_tokens or self.step_tokens[-1] >= 0, "step_tokens must be >= 0")
+        has_rows = len(self.step_rows) in {0, len(self.step_tokens)} and all(n >= 1 for n in self.step_rows)
+        require(has_rows, "step_rows must be >= 1, one for each of step_tokens")
         places = [failure.segment for failure in self.failures]
         is_in_order = places == sorted(places) and all(0 <= place < len(self.durations_s) for place in places)
         require(is_in_order, "failures must name segments of the plan in their order")
         require(not (places and self.urgency == "chat"), "an answer in words has no failures")
         pose = () if self.start_pose is None else astuple(self.start_pose)
         require(all(map(math.isfinite, pose)), "start_pose must be finite")
+
+    @property
+    def steps(self) -> tuple[RequestStep, ...]:
+        """Steps in which the plan came; empty for one for each token, and one for the end."""
+        rows = self.step_rows or (max(1, count) for count in self.step_tokens)
+        return tuple(starmap(RequestStep, zip(self.step_tokens, rows, strict=True)))
+
+    def in_steps(self, steps: Sequence[RequestStep]) -> "TraceRequest":
+        """Returns the request with other steps."""
+        tokens, rows = zip(*steps, strict=True) if steps else ((), ())
+        return replace(self, step_tokens=tokens, step_rows=rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,15 +82,21 @@ def test_the_tokens_of_a_segment_may_be_those_of_the_model_that_wrote_it():
         run(a_trace(a_request(segment_tokens=(14,))))
 
 
-def test_a_step_may_bring_several_tokens():
+def test_a_step_may_bring_several_tokens_and_compute_more():
     one_each = run(a_trace(a_request(segment_tokens=(9, 4)))).requests[0]
     config = a_config(profile=replace(PROFILE, host=HOST))
-    record = run(a_trace(a_request(segment_tokens=(9, 4), step_tokens=(1, 5, 3))), config).requests[0]
+    told = a_request(segment_tokens=(9, 4), step_tokens=(1, 5, 3))
+    record = run(a_trace(told), config).requests[0]
     assert record.response_time_s == pytest.approx(record.bound_s)
-    plain = run(a_trace(a_request(segment_tokens=(9, 4), step_tokens=(1, 5, 3)))).requests[0]
+    plain = run(a_trace(told)).requests[0]
     saved_s = one_each.response_time_s - plain.response_time_s
-    assert saved_s == pytest.approx(6 * 0.0215 - 4 * 0.0003, rel=0.02)
+    assert saved_s == pytest.approx(6 * 0.0215 - 6 * 0.0003, rel=0.02)  # two decode steps of 5 and 3 rows
     assert len(plain.segments) == 2
+    drafted = replace(told, step_rows=(18, 8, 10))  # of which 3 and 7 were wrong
+    with_drafts = run(a_trace(drafted)).requests[0]
+    assert with_drafts.response_time_s - plain.response_time_s == pytest.approx(10 * 0.0003, rel=0.02)
+    record = run(a_trace(drafted), config).requests[0]
+    assert record.response_time_s == pytest.approx(record.bound_s)
 
 
 @pytest.mark.parametrize(("step_tokens", "num_steps"), [((13,), 1), ((13, 0), 2), ((9, 4), 2), ((9,), 5), ((), 14)])

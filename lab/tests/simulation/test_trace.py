@@ -112,7 +112,7 @@ def test_the_file_is_named(tmp_path):
 def test_version_1_is_still_read():
     lines = lines_of(a_request(0))
     request = json.loads(lines[1])
-    del request["segment_tokens"], request["step_tokens"], request["start_pose"]
+    del request["segment_tokens"], request["step_tokens"], request["step_rows"], request["start_pose"]
     old = parse_lines([edited(lines[0], version=1), json.dumps(request), lines[2]], ROBOTS)
     assert old.requests == (a_request(0),)
 
@@ -128,6 +128,8 @@ def test_a_start_pose_and_the_tokens_of_segments_are_kept():
         {"segment_tokens": [-1, 2]},
         {"step_tokens": [0, 1]},
         {"step_tokens": [-1]},
+        {"step_tokens": [5, 4], "step_rows": [5]},
+        {"step_tokens": [5, 0], "step_rows": [5, 0]},
         {"start_pose": {"x_m": float("nan")}},
     ],
 )
