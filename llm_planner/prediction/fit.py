@@ -2,7 +2,7 @@
 """Coefficients of an engine profile from measured steps, and how far such a fit is off on lengths it never saw."""
 
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -134,40 +134,50 @@ def averaged(samples: Iterable[StepSample], num_steps: int) -> list[StepSample]:
         steps = list(same)
         for start in range(0, len(steps) - num_steps + 1, num_steps):
             group = steps[start : start + num_steps]
-            kv_tokens = round(statistics.fmean(step.kv_tokens for step in group))
-            duration_s = statistics.fmean(step.duration_s for step in group)
-            means.append(replace(group[0], kv_tokens=kv_tokens, duration_s=duration_s))
+            num_seqs, kv_tokens, duration_s = (
+                statistics.fmean(numbers)
+                for numbers in zip(*((s.num_seqs, s.kv_tokens, s.duration_s) for s in group), strict=True)
+            )
+            means.append(replace(group[0], num_seqs=num_seqs, kv_tokens=kv_tokens, duration_s=duration_s))
     return means
 
 
 def _every_second_point(samples: Iterable[StepSample], kind: StepKind) -> set[int]:
-    medians = [m for m in _medians(samples) if m.kind is kind]
-    if len(medians) < 5:
-        raise ValueError(f"{len(medians)} points of {kind.value} are too few to hold some out; measure 5 or more")
-    medians.sort(key=lambda m: (m.num_seqs, m.num_tokens + m.kv_tokens))
-    return {m.point for m in medians[1:-1:2]}
+    medians = sorted(
+        (m for m in _medians(samples) if m.kind is kind), key=lambda m: (m.num_seqs, m.num_tokens + m.kv_tokens)
+    )
+    points = list(dict.fromkeys(m.point for m in medians))
+    if len(points) < 5:
+        raise ValueError(f"{len(points)} points of {kind.value} are too few to hold some out; measure 5 or more")
+    return set(points[1:-1:2])
 
 
 def _accuracy(samples: Sequence[StepSample], costs: Costs) -> Accuracy:
-    medians = {m.point: m.duration_s for m in _medians(samples)}
+    medians = {_repeated(m): m.duration_s for m in _medians(samples)}
+    repeats = Counter(map(_repeated, samples))
     errors = [abs(costs.step_s(s) / s.duration_s - 1.0) for s in samples]
-    noise = [abs(medians[s.point] / s.duration_s - 1.0) for s in samples]
-    return Accuracy(statistics.fmean(errors), statistics.fmean(noise))
+    noise = [abs(medians[_repeated(s)] / s.duration_s - 1.0) for s in samples if repeats[_repeated(s)] > 1]
+    return Accuracy(statistics.fmean(errors), statistics.fmean(noise or [0.0]))
 
 
 def _medians(samples: Iterable[StepSample]) -> list[StepSample]:
-    """Returns one sample per point: the median of its durations, at the mean of its cache lengths."""
+    """Returns one sample for all that repeat each other: their median duration, at the mean of their cache lengths."""
     medians: list[StepSample] = []
-    for (_, point), group in groupby(sorted(samples, key=_point), key=_point):
+    for _, group in groupby(sorted(samples, key=_repeated), key=_repeated):
         same = list(group)
-        first, duration_s = same[0], statistics.median(s.duration_s for s in same)
-        kv_tokens = round(statistics.fmean(s.kv_tokens for s in same))
-        medians.append(StepSample(first.kind, point, first.num_seqs, first.num_tokens, kv_tokens, duration_s))
+        duration_s = statistics.median(s.duration_s for s in same)
+        kv_tokens = statistics.fmean(s.kv_tokens for s in same)
+        medians.append(replace(same[0], kv_tokens=kv_tokens, duration_s=duration_s))
     return medians
 
 
 def _point(sample: StepSample) -> tuple[str, int]:
     return sample.kind.value, sample.point
+
+
+def _repeated(sample: StepSample) -> tuple[str, int, float]:
+    """Returns what repeats have in common: steps of a point compute further tokens where its grammar forces some."""
+    return *_point(sample), sample.num_seqs
 
 
 def nonnegative_fit(rows: Sequence[Sequence[float]], values: Sequence[float]) -> list[float]:

@@ -71,6 +71,17 @@ def test_the_noise_floor_is_the_mean_error_of_the_median():
     assert accuracy.noise_floor <= accuracy.mape < 0.05
 
 
+def test_steps_of_a_point_that_computed_forced_tokens_too_are_told_apart():
+    costs = make_costs()
+    plain = [s for s in samples_of(costs) if s.kind is StepKind.DECODE]
+    longer = [replace(s, num_seqs=s.num_seqs + more) for s in plain for more in (1, 5, 6)]
+    mixed = [replace(s, duration_s=costs.step_s(s)) for s in [*plain, *longer]]
+    prompts = [s for s in samples_of(costs) if s.kind is StepKind.PREFILL]
+    fitted = fit_costs([*mixed, *prompts]).decode
+    assert fitted.per_sequence_s.value == pytest.approx(costs.decode.per_sequence_s.value, rel=0.01)
+    assert held_out_accuracy([*mixed, *prompts])[StepKind.DECODE].mape < 0.005
+
+
 def test_runs_of_steps_vary_less_than_steps():
     samples = samples_of(make_costs(), noise=0.1, repeats=320)
     step, run = (held_out_accuracy(some)[StepKind.DECODE] for some in (samples, averaged(samples, 16)))
