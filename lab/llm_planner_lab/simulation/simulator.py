@@ -3,7 +3,7 @@
 
 import heapq
 import math
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -129,6 +129,8 @@ class Simulator:
         self._num_events = 0
         self._keeps_steps = config.keeps_steps
         self._stepped_s = math.inf  # since when it may cool
+        self._deferred: deque[TraceRequest] = deque()  # behind all that is urgent, as in ``serving.inbox``
+        self._step_s = self._deferred_s = 0.0  # how long the last step took, and what was deferred since
         self._steps: list[StepTimes] = []
         for row in trace.requests:
             self._push(row.time_s + self._network_s + self._transport_s, _Kind.ARRIVAL, row)
@@ -137,12 +139,17 @@ class Simulator:
         """Returns what happened, once every goal has ended and every robot is idle."""
         now_s, num_idle_steps = 0.0, 0
         while True:
+            now_s = self._handle_until(now_s)
             wakeup_s = self.loop.next_wakeup_s(now_s)
             event_s = self._events[0][0] if self._events else None
+            if self._deferred and not self._defers(now_s, wakeup_s):
+                now_s = self._open_deferred(now_s)
+                num_idle_steps = 0
+                continue
             if wakeup_s is None and event_s is None:
                 break
             if wakeup_s is None or (event_s is not None and event_s <= wakeup_s):
-                now_s = self._handle_until(max(now_s, event_s or 0.0))
+                now_s = max(now_s, event_s or 0.0)
                 num_idle_steps = 0
                 continue
             busy_s = self.backend.busy_s
@@ -156,6 +163,7 @@ class Simulator:
                 now_s += self._host.around_step_s(self.backend.last_num_seqs)
                 now_s += self._host.prediction_s.value * self.backend.num_new
             self._stepped_s = now_s
+            self._step_s, self._deferred_s = now_s - wakeup_s, 0.0
             if self._keeps_steps and duration_s:
                 prompt_tokens, decodes = self.backend.last_step
                 self._steps.append(StepTimes(wakeup_s, duration_s, prompt_tokens, decodes))
@@ -174,16 +182,24 @@ class Simulator:
         self._num_events += 1
         heapq.heappush(self._events, (time_s, kind, self._num_events, what))
 
+    def _defers(self, now_s: float, wakeup_s: float | None) -> bool:
+        """Returns whether requests that are not urgent wait for a step, as in ``serving.child_process``."""
+        return wakeup_s is not None and wakeup_s <= now_s and self._deferred_s > self._step_s
+
+    def _open_deferred(self, now_s: float) -> float:
+        opened_s = self._arrive(self._deferred.popleft(), now_s)
+        self._deferred_s += opened_s - now_s
+        return opened_s
+
     def _handle_until(self, now_s: float) -> float:
-        """Handles what has happened until now; returns when that is done."""
+        """Handles what has happened until now, but for what may be deferred; returns when that is done."""
         while self._events and self._events[0][0] <= now_s:
             time_s, kind, _, what = heapq.heappop(self._events)
             if kind is _Kind.ARRIVAL and isinstance(what, TraceRequest):
-                num_tokens = what.num_static_tokens + what.num_dynamic_tokens
-                self.backend.steps.idle(max(0.0, now_s - self._stepped_s))
-                now_s += self._host.preparation_s(num_tokens) + self._host.idle_s.value * self.backend.steps.cold
-                self._stepped_s = now_s
-                self._arrive(what, time_s - self._transport_s, now_s)
+                if what.urgency != "urgent" and self._host.prepare_s.value:  # where it takes no time, nothing waits
+                    self._deferred.append(what)
+                else:
+                    now_s = self._arrive(what, now_s)
             elif kind is _Kind.REPORT and isinstance(what, SegmentReport):
                 events = self.loop.report(what, time_s - self._transport_s)
                 has_replan = any(isinstance(event, SegmentReady) for event in events)
@@ -192,7 +208,13 @@ class Simulator:
                 self._execute(what.request_id, what.segment, time_s)
         return now_s
 
-    def _arrive(self, row: TraceRequest, arrival_s: float, now_s: float) -> None:
+    def _arrive(self, row: TraceRequest, now_s: float) -> float:
+        """Makes a request ready; returns when that is done."""
+        self.backend.steps.idle(max(0.0, now_s - self._stepped_s))
+        now_s += self._host.preparation_s(row.num_static_tokens + row.num_dynamic_tokens)
+        now_s += self._host.idle_s.value * self.backend.steps.cold
+        self._stepped_s = now_s
+        arrival_s = row.time_s + self._network_s
         record = RequestRecord(
             request_id=row.request_id,
             robot_id=row.robot_id,
@@ -204,6 +226,7 @@ class Simulator:
         )
         self._robots[row.request_id] = _Robot(record, row, arrival_s)
         self._take(self.loop.submit(plan_request(row), arrival_s), now_s)
+        return now_s
 
     def _take(self, events: list[Event], now_s: float) -> None:
         for event in events:

@@ -63,15 +63,21 @@ def test_what_comes_behind_an_idle_time_takes_longer():
     assert second.response_time_s - plain.response_time_s == pytest.approx(extra_s, rel=0.01)
 
 
-def test_while_one_request_is_made_ready_the_others_wait():
-    trace = a_trace(a_request(0), a_request(1))
-    first, second = run(trace, a_config(profile=replace(PROFILE, host=HOST))).requests
-    assert first.arrival_s == second.arrival_s
-    plain = run(trace).requests
-    preparation_s = HOST.preparation_s(1170)
-    for record, before in zip((first, second), plain, strict=True):
-        extra_s = 2 * 0.001 + 2 * preparation_s + 2 * 0.004 + 4 * (0.002 + 2 * 0.003)
-        assert record.response_time_s - before.response_time_s == pytest.approx(extra_s)
+def test_steps_run_between_requests_that_come_at_once_and_the_urgent_is_first():
+    requests = [*(a_request(i) for i in range(3)), a_request(9, urgency="urgent")]
+    config = replace(a_config(profile=replace(PROFILE, host=HOST)), keeps_steps=True)
+    record = run(a_trace(*requests), config)
+    assert [step.num_prompt_tokens for step in record.steps if step.num_prompt_tokens] == [2 * 114, 2 * 114]
+    times_s = {request.request_id: request.response_time_s for request in record.requests}
+    assert times_s["r9"] <= times_s["r0"] < times_s["r1"]
+    assert times_s["r9"] - run(a_trace(requests[3]), config).requests[0].response_time_s >= HOST.preparation_s(1170)
+
+
+def test_where_requests_take_no_time_to_make_ready_they_keep_their_order():
+    requests = [*(a_request(i) for i in range(3)), a_request(9, urgency="urgent")]
+    record = run(a_trace(*requests), replace(a_config("fcfs"), keeps_steps=True))
+    assert next(step.num_prompt_tokens for step in record.steps) == 4 * 114
+    assert [request.request_id for request in record.requests] == ["r0", "r1", "r2", "r9"]
 
 
 def test_the_tokens_of_a_segment_may_be_those_of_the_model_that_wrote_it():
