@@ -87,7 +87,7 @@ class ProfiledTime:
     def decode_line(self, num_seqs: int) -> DecodeLine:
         """Returns what one decode step of ``num_seqs`` sequences takes."""
         decode = self.profile.decode
-        q_s = decode.base_s.value + decode.further_s(num_seqs, num_seqs)
+        q_s = decode.base_s.value + decode.per_sequence_s.value * (num_seqs - 1)
         return DecodeLine(self.decode_factor * q_s, self.decode_factor * decode.per_kv_token_s.value)
 
     def evict_s(self, num_tokens: int) -> float:

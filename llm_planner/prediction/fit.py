@@ -16,8 +16,6 @@ from llm_planner.robots.timing import Parameter, Source
 
 HELD_UP = 1.1
 """A prompt that takes this much longer than a decode step is held up by its tokens, not by reading the weights."""
-LEAST_FURTHER = 8
-"""Different steps that computed further tokens of a sequence, from which it can be told what these cost."""
 
 
 class Costs(NamedTuple):
@@ -28,13 +26,14 @@ class Costs(NamedTuple):
 
     def step_s(self, sample: StepSample) -> float:
         """Returns the seconds that a step like ``sample``, a prompt or a decode step, is expected to take."""
-        kv_s = self.decode.per_kv_token_s.value * sample.kv_tokens
+        extra_s = self.decode.per_sequence_s.value * (sample.num_seqs - 1)
+        floor_s = self.decode.base_s.value + extra_s + self.decode.per_kv_token_s.value * sample.kv_tokens
         if sample.kind is not StepKind.PREFILL:
-            return self.decode.base_s.value + self.decode.further_s(sample.num_seqs, sample.num_tokens) + kv_s
+            return floor_s
         cost, end = self.prefill, sample.kv_tokens + sample.num_tokens
         prompt_s = cost.a_s_per_token2.value * (end**2 - sample.kv_tokens**2) + cost.c_s.value
         prompt_s += cost.b_s_per_token.value * sample.num_tokens
-        return max(self.decode.base_s.value, prompt_s) + kv_s
+        return max(floor_s, prompt_s + self.decode.per_kv_token_s.value * sample.kv_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +53,15 @@ def fit_costs(samples: Iterable[StepSample]) -> Costs:
     """Returns the costs of prompts and decode steps by least squares on the medians of the points.
 
     Eq. (4) of TimeBill, section 4.2: ``a N^2 + b N + c`` and ``p N_kv + q``. Deviation: a decode step also depends on
-    the number of sequences and on how many tokens of each it computes, ``N_kv`` counts the caches of all of them, and a
-    prompt may stand behind cached tokens, of which only the rest is computed. Prompts that end while the weights are
-    still being read say nothing about their coefficients and are left out.
+    the number of sequences, ``N_kv`` counts the caches of all of them, and a prompt may stand behind cached tokens,
+    of which only the rest is computed. Prompts that end while the weights are still being read say nothing about
+    their coefficients and are left out.
     """
     medians = _medians(samples)
-    decode = _fit_decode([m for m in medians if m.kind is StepKind.DECODE])
-    base_s, per_kv_s = decode.base_s.value, decode.per_kv_token_s.value
+    decodes = [m for m in medians if m.kind is StepKind.DECODE]
+    base_s, per_sequence_s, per_kv_s = nonnegative_fit(
+        [(1.0, m.num_seqs - 1.0, float(m.kv_tokens)) for m in decodes], [m.duration_s for m in decodes]
+    )
     prompts = [m for m in medians if m.kind is StepKind.PREFILL]
     held_up = [m for m in prompts if m.duration_s > HELD_UP * (base_s + per_kv_s * m.kv_tokens)]
     if len({m.num_tokens for m in held_up}) >= 3:
@@ -70,22 +71,9 @@ def fit_costs(samples: Iterable[StepSample]) -> Costs:
         for m in prompts
     ]
     c_s, b_s, a_s = nonnegative_fit(rows, [m.duration_s - per_kv_s * m.kv_tokens for m in prompts])
-    prefill = PrefillCost(a_s_per_token2=measured(a_s), b_s_per_token=measured(b_s), c_s=measured(c_s))
-    return Costs(prefill, decode)
-
-
-def _fit_decode(medians: Sequence[StepSample]) -> DecodeCost:
-    """Returns the costs of decode steps; of further tokens of a sequence only if there were enough of them."""
-    tells_tokens = sum(m.num_tokens > m.num_seqs for m in medians) >= LEAST_FURTHER
-    rows = [
-        (1.0, m.num_seqs - 1.0, m.kv_tokens, m.num_tokens - m.num_seqs)
-        if tells_tokens
-        else (1.0, m.num_tokens - 1.0, m.kv_tokens)
-        for m in medians
-    ]
-    base, per_sequence, per_kv_token, *per_token = map(measured, nonnegative_fit(rows, [m.duration_s for m in medians]))
-    return DecodeCost(
-        base_s=base, per_sequence_s=per_sequence, per_kv_token_s=per_kv_token, per_token_s=(*per_token, None)[0]
+    return Costs(
+        PrefillCost(a_s_per_token2=measured(a_s), b_s_per_token=measured(b_s), c_s=measured(c_s)),
+        DecodeCost(base_s=measured(base_s), per_sequence_s=measured(per_sequence_s), per_kv_token_s=measured(per_kv_s)),
     )
 
 
@@ -146,11 +134,11 @@ def averaged(samples: Iterable[StepSample], num_steps: int) -> list[StepSample]:
         steps = list(same)
         for start in range(0, len(steps) - num_steps + 1, num_steps):
             group = steps[start : start + num_steps]
-            num_tokens, kv_tokens, duration_s = (
+            num_seqs, kv_tokens, duration_s = (
                 statistics.fmean(numbers)
-                for numbers in zip(*((s.num_tokens, s.kv_tokens, s.duration_s) for s in group), strict=True)
+                for numbers in zip(*((s.num_seqs, s.kv_tokens, s.duration_s) for s in group), strict=True)
             )
-            means.append(replace(group[0], num_tokens=num_tokens, kv_tokens=kv_tokens, duration_s=duration_s))
+            means.append(replace(group[0], num_seqs=num_seqs, kv_tokens=kv_tokens, duration_s=duration_s))
     return means
 
 
@@ -189,7 +177,7 @@ def _point(sample: StepSample) -> tuple[str, int]:
 
 def _repeated(sample: StepSample) -> tuple[str, int, float]:
     """Returns what repeats have in common: steps of a point compute further tokens where its grammar forces some."""
-    return *_point(sample), sample.num_tokens
+    return *_point(sample), sample.num_seqs
 
 
 def nonnegative_fit(rows: Sequence[Sequence[float]], values: Sequence[float]) -> list[float]:

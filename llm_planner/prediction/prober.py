@@ -85,7 +85,8 @@ class Prober:
 
         A sequence that the model ends is replaced by another of the first length. Steps right behind a prompt are
         noted by themselves (``warm_steps``), unless sequences end so soon that there are no others. Tokens that the
-        grammar forces are computed as in service: as further rows of the step.
+        grammar forces are computed as in service: as further rows of the step, as if each came from a sequence of its
+        own.
 
         Args:
             point: Number of the point.
@@ -112,10 +113,10 @@ class Prober:
             rows, kv_tokens = sum(counts.values()), sum(lengths.values())
             if num_cold and num_first < 4 * self.warm_steps:
                 place = self.warm_steps - num_cold + 1
-                self._note(StepKind.FIRST_DECODE, place, len(counts), rows, kv_tokens, output.duration_s)
+                self._note(StepKind.FIRST_DECODE, place, rows, rows, kv_tokens, output.duration_s)
                 num_cold, num_first = num_cold - 1, num_first + 1
             else:
-                self._note(StepKind.DECODE, point, len(counts), rows, kv_tokens, output.duration_s)
+                self._note(StepKind.DECODE, point, rows, rows, kv_tokens, output.duration_s)
                 num_left -= 1
             for name, count in counts.items():
                 lengths[name] += count

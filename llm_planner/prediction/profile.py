@@ -45,28 +45,20 @@ class PrefillCost(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeCost(Record):
-    """``base + per_sequence (B - 1) + per_token (T - B) + per_kv_token K`` seconds for ``T`` tokens of ``B`` sequences.
+    """``base + per_sequence (B - 1) + per_kv_token K`` seconds for one token of each of ``B`` sequences.
 
     Attributes:
         base_s: One sequence with an empty cache: the weights are read once.
         per_sequence_s: Each further sequence of the batch.
         per_kv_token_s: Each of the ``K`` tokens in the caches of the batch.
-        per_token_s: Each further token of a sequence, which the grammar forced or a draft guessed: it reads the same
-            cache. If that is not known, as much as one of another sequence.
     """
 
     base_s: Parameter
     per_sequence_s: Parameter
     per_kv_token_s: Parameter
-    per_token_s: Parameter | None = None
 
     def __post_init__(self) -> None:
         require(self.base_s.value > 0, "base_s must be > 0")
-
-    def further_s(self, num_seqs: int, num_tokens: float) -> float:
-        """Returns what ``num_tokens`` of ``num_seqs`` >= 1 sequences take longer than one; caches do not count."""
-        per_token_s = self.per_sequence_s if self.per_token_s is None else self.per_token_s
-        return self.per_sequence_s.value * (num_seqs - 1) + per_token_s.value * (num_tokens - num_seqs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,25 +209,25 @@ class EngineProfile(Record):
         """Returns the seconds of a step that computes ``chunks``, prompts and decodes together.
 
         An engine that hides prompts reads its weights once per step: a step with both takes the longer of the two, and
-        what each sequence adds on top. One that does not computes one after the other.
+        what each sequence adds on top. One that does not computes one after the other. A few tokens of one sequence,
+        which the grammar forced or a draft guessed, are rows of the batch, as if each came from a sequence of its own.
         """
-        prefill_s, num_prompts, num_seqs, num_tokens, kv_tokens = 0.0, 0, 0, 0, 0
-        for num_computed, kv_len in chunks:
+        prefill_s, num_seqs, num_decodes, kv_tokens = 0.0, 0, 0, 0
+        for num_tokens, kv_len in chunks:
             kv_tokens += kv_len
-            if num_computed > MOST_DECODED_TOKENS:
-                num_prompts += 1
-                prefill_s += self.prefill_s(num_computed, kv_len)
-            else:
+            if num_tokens > MOST_DECODED_TOKENS:
                 num_seqs += 1
-                num_tokens += num_computed
-        if num_prompts + num_seqs == 0:
+                prefill_s += self.prefill_s(num_tokens, kv_len)
+            else:
+                num_seqs += num_tokens
+                num_decodes += num_tokens
+        if num_seqs == 0:
             return 0.0
         decode = self.decode
         kv_s = decode.per_kv_token_s.value * kv_tokens
         if self.hides_prompts:
-            further_s = decode.further_s(num_seqs + num_prompts, num_tokens + num_prompts)
-            return max(decode.base_s.value, prefill_s) + further_s + kv_s
-        decode_s = decode.base_s.value + decode.further_s(num_seqs, num_tokens) if num_seqs else 0.0
+            return max(decode.base_s.value, prefill_s) + decode.per_sequence_s.value * (num_seqs - 1) + kv_s
+        decode_s = decode.base_s.value + decode.per_sequence_s.value * (num_decodes - 1) if num_decodes else 0.0
         return prefill_s + decode_s + kv_s
 
 

@@ -22,16 +22,15 @@ class StepSample:
 
     Attributes:
         point: Steps of the same point repeat each other.
-        num_seqs: Sequences in it, all alike.
-        num_tokens: Tokens that it computed (or moved, or evicted), all sequences together; of an average, no whole
-            number.
+        num_seqs: Sequences in it, all alike; further tokens of one count as sequences. Of an average, no whole number.
+        num_tokens: Tokens that it computed (or moved, or evicted), all sequences together.
         kv_tokens: Tokens in the caches before it, all sequences together; likewise.
         duration_s: How long it took; for an eviction, how much longer than the same step without it.
     """
 
     kind: StepKind
     point: int
-    num_seqs: int
-    num_tokens: float
+    num_seqs: float
+    num_tokens: int
     kv_tokens: float
     duration_s: float

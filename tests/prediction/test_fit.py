@@ -71,27 +71,15 @@ def test_the_noise_floor_is_the_mean_error_of_the_median():
     assert accuracy.noise_floor <= accuracy.mape < 0.05
 
 
-@pytest.mark.parametrize("per_token", [1e-4, 6e-4])
-def test_further_tokens_of_a_sequence_have_a_cost_of_their_own(per_token):
-    truth = make_costs()
-    truth = truth._replace(decode=replace(truth.decode, per_token_s=measured(per_token)))
-    plain = [s for s in samples_of(truth) if s.kind is StepKind.DECODE]
-    longer = [replace(s, num_tokens=s.num_tokens + more) for s in plain for more in (1, 5, 6)]  # one point, four sizes
-    mixed = [replace(s, duration_s=truth.step_s(s)) for s in [*plain, *longer]]
-    samples = [*mixed, *(s for s in samples_of(truth) if s.kind is StepKind.PREFILL)]
-    fitted = fit_costs(samples).decode
-    assert fitted.per_sequence_s.value == pytest.approx(truth.decode.per_sequence_s.value, rel=0.01)
-    assert fitted.per_token_s.value == pytest.approx(per_token, rel=0.01)
-    assert held_out_accuracy(samples)[StepKind.DECODE].mape < 0.005
-
-
-def test_where_few_steps_had_further_tokens_they_cost_what_other_sequences_cost():
-    truth = make_costs()
-    samples = samples_of(truth)
-    further = [replace(s, num_tokens=s.num_tokens + 3) for s in samples[:2]]
-    fitted = fit_costs([*samples, *(replace(s, duration_s=truth.step_s(s)) for s in further)]).decode
-    assert fitted.per_token_s is None
-    assert fitted.further_s(2, 5) == pytest.approx(truth.decode.further_s(5, 5), rel=0.01)
+def test_steps_of_a_point_that_computed_forced_tokens_too_are_told_apart():
+    costs = make_costs()
+    plain = [s for s in samples_of(costs) if s.kind is StepKind.DECODE]
+    longer = [replace(s, num_seqs=s.num_seqs + more) for s in plain for more in (1, 5, 6)]
+    mixed = [replace(s, duration_s=costs.step_s(s)) for s in [*plain, *longer]]
+    prompts = [s for s in samples_of(costs) if s.kind is StepKind.PREFILL]
+    fitted = fit_costs([*mixed, *prompts]).decode
+    assert fitted.per_sequence_s.value == pytest.approx(costs.decode.per_sequence_s.value, rel=0.01)
+    assert held_out_accuracy([*mixed, *prompts])[StepKind.DECODE].mape < 0.005
 
 
 def test_runs_of_steps_vary_less_than_steps():

@@ -58,19 +58,6 @@ def test_an_engine_that_hides_no_prompts_computes_one_after_the_other():
     assert PROFILE.step_s(prompt + decodes) < separate.step_s(prompt + decodes)
 
 
-@pytest.mark.parametrize("hides_prompts", [True, False])
-def test_a_further_token_of_a_sequence_costs_as_much_as_another_sequence_or_less(hides_prompts):
-    decode = replace(PROFILE.decode, per_token_s=replace(PROFILE.decode.per_sequence_s, value=1e-5))
-    plain, known = (
-        replace(PROFILE, hides_prompts=hides_prompts),
-        replace(PROFILE, hides_prompts=hides_prompts, decode=decode),
-    )
-    assert plain.step_s([Chunk(4, 100)]) == pytest.approx(plain.step_s([Chunk(1, 100), *[Chunk(1, 0)] * 3]))
-    saved_s = plain.step_s([Chunk(4, 100), Chunk(1, 9)]) - known.step_s([Chunk(4, 100), Chunk(1, 9)])
-    assert saved_s == pytest.approx(3 * (PROFILE.decode.per_sequence_s.value - 1e-5))
-    assert known.step_s([Chunk(1, 100), Chunk(1, 9)]) == plain.step_s([Chunk(1, 100), Chunk(1, 9)])
-
-
 @given(st.integers(2, 2000), st.integers(2, 2000))
 def test_a_prompt_in_chunks_costs_one_constant_more(first, second):
     quadratic = replace(PROFILE, prefill=replace(PROFILE.prefill, a_s_per_token2=PROFILE.resume.per_token_s))

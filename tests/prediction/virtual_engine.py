@@ -31,8 +31,7 @@ def slower(times):
     """Returns the truth of an engine that takes ``times`` as long for everything."""
 
     def scaled(cost):
-        known = {name: parameter for name in cost.__slots__ if (parameter := getattr(cost, name)) is not None}
-        return replace(cost, **{name: number(times * parameter.value) for name, parameter in known.items()})
+        return replace(cost, **{name: number(times * getattr(cost, name).value) for name in cost.__slots__})
 
     return replace(TRUTH, prefill=scaled(TRUTH.prefill), decode=scaled(TRUTH.decode), evict=scaled(TRUTH.evict))
 
