@@ -47,17 +47,21 @@ def _both(live: RequestRecord, simulated: RequestRecord | None) -> tuple[float, 
     return None if live_s is None or simulated_s is None else (live_s, simulated_s)
 
 
-def comparison(pairs: Sequence[Pair], live: RunRecord, simulated: RunRecord) -> dict[str, Any]:
-    """Returns how far the simulation is off, as JSON."""
-    errors = sorted(abs(pair.error) for pair in pairs)
+def comparison(pairs: Sequence[Pair], live: RunRecord, simulated: RunRecord, slowness: float = 1.0) -> dict[str, Any]:
+    """Returns how far the simulation is off, as JSON.
+
+    Args:
+        pairs: Of both runs.
+        live: What happened.
+        simulated: What the profile makes of it.
+        slowness: How many times longer the simulation takes where nothing else is going on. ``corrected`` is without
+            it: a machine that is quicker or slower than when its profile was measured is found out so, as in service.
+    """
     return {
         "n": len(pairs),
         "num_not_served": len(live.requests) - len(pairs),
-        "relative_error": {
-            "median": quantile(errors, 0.5) if errors else None,
-            "p90": quantile(errors, 0.9) if errors else None,
-            "median_signed": median(pair.error for pair in pairs) if pairs else None,
-        },
+        "relative_error": _relative_error(pairs),
+        "corrected": _relative_error([pair._replace(simulated_s=pair.simulated_s / slowness) for pair in pairs]),
         "response_time_s": {
             "live": distribution([pair.live_s for pair in pairs]),
             "simulated": distribution([pair.simulated_s for pair in pairs]),
@@ -67,6 +71,15 @@ def comparison(pairs: Sequence[Pair], live: RunRecord, simulated: RunRecord) -> 
         "num_steps": {"live": live.num_steps, "simulated": simulated.num_steps},
         "step_s": {"live": _mean_step_s(live), "simulated": _mean_step_s(simulated)},
         "pairs_s": [[pair.request_id, pair.live_s, pair.simulated_s] for pair in pairs],
+    }
+
+
+def _relative_error(pairs: Sequence[Pair]) -> dict[str, float | None]:
+    errors = sorted(abs(pair.error) for pair in pairs)
+    return {
+        "median": quantile(errors, 0.5) if errors else None,
+        "p90": quantile(errors, 0.9) if errors else None,
+        "median_signed": median(pair.error for pair in pairs) if pairs else None,
     }
 
 
@@ -103,9 +116,9 @@ def _compare(bench: TimelyBench, policy: str, profile: EngineProfile, found: Sur
     scheduler = replace(bench.scheduler, policy=policy)
     config = SimulationConfig(profile=profile, scheduler=scheduler, waits_for_plan_s=bench.planner.waits_for_plan_s)
     simulated = simulate(trace, config, lab.scripts)
-    return comparison(pairs_of(run.record, simulated), run.record, simulated) | {
-        "alone": _alone(found, simulated, profile.host.transport_s.value)
-    }
+    alone = _alone(found, simulated, profile.host.transport_s.value)
+    slowness = 1.0 + (alone["median_signed"] or 0.0)
+    return comparison(pairs_of(run.record, simulated), run.record, simulated, slowness) | {"alone": alone}
 
 
 def _alone(found: Survey, simulated: RunRecord, transport_s: float) -> dict[str, float | None]:
@@ -125,8 +138,12 @@ def summary_lines(document: dict[str, Any]) -> Iterator[str]:
         if not compared["n"]:
             yield f"{policy:13s} no request was served in both runs"
             continue
-        off = f"{error['median']:.1%} (median), {error['p90']:.1%} (p90), {error['median_signed']:+.1%} (signed)"
-        yield f"{policy:13s} {compared['n']} requests, simulated response times off by {off}; engine busy {busy:.0%}"
+        yield f"{policy:13s} {compared['n']} requests, simulated response times off by {_said(error)}"
+        yield f"{'':13s} {_said(compared['corrected'])} by the machine's speed at that time; engine busy {busy:.0%}"
+
+
+def _said(error: dict[str, float]) -> str:
+    return f"{error['median']:.1%} (median), {error['p90']:.1%} (p90), {error['median_signed']:+.1%} (signed)"
 
 
 def draw_validation(document: dict[str, Any], path: Path) -> None:

@@ -46,6 +46,18 @@ def test_errors_are_relative_to_what_happened_live_and_signed():
     assert early["median"] == pytest.approx(0.5)
 
 
+def test_a_machine_that_was_slower_when_it_was_profiled_is_corrected_for():
+    run = a_run(1)
+    live_s = run.requests[0].response_time_s
+    document = comparison(pairs_of(run, slower(run, 0.2 * live_s)), run, run, slowness=1.25)
+    assert document["relative_error"]["median_signed"] == pytest.approx(0.2)
+    assert document["corrected"]["median_signed"] == pytest.approx(1.2 / 1.25 - 1.0)
+    assert document["corrected"]["median"] == document["corrected"]["p90"] == pytest.approx(0.04)
+    (first, second) = summary_lines({"policies": {"fcfs": document}})
+    assert "20.0% (median)" in first
+    assert "4.0% (median), 4.0% (p90), -4.0% (signed) by the machine's speed" in second
+
+
 def test_what_was_not_served_in_both_runs_is_counted_not_compared():
     live, simulated = a_run(), a_run()
     live.requests[1].error_code = ErrorCode.ENGINE_FAILED
