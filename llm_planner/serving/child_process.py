@@ -15,7 +15,7 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.serving.events import Event
 from llm_planner.serving.goal_record import GoalRecord
-from llm_planner.serving.inbox import Inbox, ParentGoneError
+from llm_planner.serving.inbox import DeferredTime, Inbox, ParentGoneError
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.messages import (
     Admitted,
@@ -78,11 +78,10 @@ class LoopRunner:
 
     Everything happens on the thread that calls ``run``.
 
-    Deferrable messages (``Inbox``) wait for all others, and between two steps they take as long as the first of these:
-    many goals that come at once slow a plan that is being written down by half, and do not stop it. They also wait, for
-    a second at most, while a short time budget is being kept, whose worst case does not count on them. Those with a
-    time budget of their own wait only while the plan of an emergency is being written, or such a short budget is kept,
-    and then take no longer than the steps.
+    Deferrable messages (``Inbox``) wait for all others, and share the time with steps (``DeferredTime``). They also
+    wait, for a second at most, while a short time budget is being kept, whose worst case does not count on them. Those
+    with a time budget of their own wait only while the plan of an emergency is being written, or such a short budget is
+    kept, and then take no longer than the steps.
 
     Args:
         connection: To the parent.
@@ -102,7 +101,7 @@ class LoopRunner:
         self._heartbeat_interval_s = heartbeat_interval_s
         self._clock = clock or MonotonicClock()
         self._inbox = Inbox(connection)
-        self._step_s = self._deferred_s = 0.0  # how long the last step took, and what was deferred since
+        self._deferred_time = DeferredTime()
         self._last_beat_s = self._clock.now_s()
         self.longest_turn_s = loop.longest_rehearsal_s
         self._step_began_s = self._asked_s = self._waits_since_s = self._last_beat_s
@@ -150,9 +149,9 @@ class LoopRunner:
         events = self._loop.step(now_s, self._clock) if is_deferred else self._obey(self._inbox.take_deferrable())
         took_s = self._clock.now_s() - now_s
         if is_deferred:
-            self._step_s, self._deferred_s = took_s, 0.0
+            self._deferred_time.stepped(took_s)
         else:
-            self._deferred_s += took_s
+            self._deferred_time.used(took_s)
         return events
 
     def _defers(self, now_s: float, *, is_due: bool) -> bool:
@@ -162,7 +161,7 @@ class LoopRunner:
             return True
         if not is_due:
             return False
-        has_had_its_time = self._deferred_s > self._step_s
+        has_had_its_time = self._deferred_time.is_up
         is_budget_short = self._loop.least_budget_s(now_s) < _SHORT_BUDGET_S
         if self._inbox.is_hurried:  # there is an end to its time: only an emergency, or a shorter one, may use it up
             return has_had_its_time and (is_budget_short or self._loop.has_emergency)

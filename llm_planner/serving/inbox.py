@@ -12,6 +12,29 @@ from llm_planner.serving.messages import Cancel, Look, ParentMessage, Report
 _LOOK = ""  # no goal has this name
 
 
+class DeferredTime:
+    """Shares the time between two steps: what is deferred takes as long as the first of them, then waits for the next.
+
+    So many goals that come at once slow a plan that is being written down by half, and do not stop it.
+    """
+
+    def __init__(self) -> None:
+        self._step_s = self._deferred_s = 0.0
+
+    def stepped(self, took_s: float) -> None:
+        """Notes a step."""
+        self._step_s, self._deferred_s = took_s, 0.0
+
+    def used(self, took_s: float) -> None:
+        """Notes something deferred that was done."""
+        self._deferred_s += took_s
+
+    @property
+    def is_up(self) -> bool:
+        """Whether a step comes first now, if one is due."""
+        return self._deferred_s > self._step_s
+
+
 class ParentGoneError(Exception):
     """There is nobody at the other end of the pipe."""
 

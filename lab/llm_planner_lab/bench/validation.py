@@ -139,7 +139,8 @@ def summary_lines(document: dict[str, Any]) -> Iterator[str]:
             yield f"{policy:13s} no request was served in both runs"
             continue
         yield f"{policy:13s} {compared['n']} requests, simulated response times off by {_said(error)}"
-        yield f"{'':13s} {_said(compared['corrected'])} by the machine's speed at that time; engine busy {busy:.0%}"
+        corrected = _said(compared["corrected"])
+        yield f"{'':13s} corrected for how quick the machine was then: {corrected}; engine busy {busy:.0%}"
 
 
 def _said(error: dict[str, float]) -> str:

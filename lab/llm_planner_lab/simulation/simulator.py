@@ -19,6 +19,7 @@ from llm_planner.prediction.profile import Chunk, EngineProfile
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.events import Event, Finished, SegmentReady
+from llm_planner.serving.inbox import DeferredTime
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner_lab.simulation.backend import KVReturn, SimulatedBackend
 from llm_planner_lab.simulation.preparer import ScriptPreparer
@@ -84,8 +85,9 @@ class _Robot:
 class Simulator:
     """Replays a trace in virtual time; the same trace and configuration give the same run, event for event.
 
-    What happens while a step runs is handled when the step has ended, in the order of its own time, as the live
-    server does. The loop's own time (``prediction.profile.HostCost``) passes on its one thread, as there.
+    What happens while a step runs is handled when the step has ended, in the order of its own time, as the live server
+    does; requests that are not urgent behind all else, with steps in between (``serving.inbox``). The loop's own time
+    (``prediction.profile.HostCost``) passes on its one thread, as there.
 
     Args:
         trace: Requests and how long their robots take.
@@ -130,7 +132,7 @@ class Simulator:
         self._keeps_steps = config.keeps_steps
         self._stepped_s = math.inf  # since when it may cool
         self._deferred: deque[TraceRequest] = deque()  # behind all that is urgent, as in ``serving.inbox``
-        self._step_s = self._deferred_s = 0.0  # how long the last step took, and what was deferred since
+        self._deferred_time = DeferredTime()
         self._steps: list[StepTimes] = []
         for row in trace.requests:
             self._push(row.time_s + self._network_s + self._transport_s, _Kind.ARRIVAL, row)
@@ -142,7 +144,8 @@ class Simulator:
             now_s = self._handle_until(now_s)
             wakeup_s = self.loop.next_wakeup_s(now_s)
             event_s = self._events[0][0] if self._events else None
-            if self._deferred and not self._defers(now_s, wakeup_s):
+            is_due = wakeup_s is not None and wakeup_s <= now_s
+            if self._deferred and not (is_due and self._deferred_time.is_up):
                 now_s = self._open_deferred(now_s)
                 num_idle_steps = 0
                 continue
@@ -163,7 +166,7 @@ class Simulator:
                 now_s += self._host.around_step_s(self.backend.last_num_seqs)
                 now_s += self._host.prediction_s.value * self.backend.num_new
             self._stepped_s = now_s
-            self._step_s, self._deferred_s = now_s - wakeup_s, 0.0
+            self._deferred_time.stepped(now_s - wakeup_s)
             if self._keeps_steps and duration_s:
                 prompt_tokens, decodes = self.backend.last_step
                 self._steps.append(StepTimes(wakeup_s, duration_s, prompt_tokens, decodes))
@@ -182,13 +185,9 @@ class Simulator:
         self._num_events += 1
         heapq.heappush(self._events, (time_s, kind, self._num_events, what))
 
-    def _defers(self, now_s: float, wakeup_s: float | None) -> bool:
-        """Returns whether requests that are not urgent wait for a step, as in ``serving.child_process``."""
-        return wakeup_s is not None and wakeup_s <= now_s and self._deferred_s > self._step_s
-
     def _open_deferred(self, now_s: float) -> float:
         opened_s = self._arrive(self._deferred.popleft(), now_s)
-        self._deferred_s += opened_s - now_s
+        self._deferred_time.used(opened_s - now_s)
         return opened_s
 
     def _handle_until(self, now_s: float) -> float:
@@ -196,7 +195,8 @@ class Simulator:
         while self._events and self._events[0][0] <= now_s:
             time_s, kind, _, what = heapq.heappop(self._events)
             if kind is _Kind.ARRIVAL and isinstance(what, TraceRequest):
-                if what.urgency != "urgent" and self._host.prepare_s.value:  # where it takes no time, nothing waits
+                takes_time = self._host.preparation_s(1) > 0.0  # else nobody waits, and all keep their order
+                if takes_time and what.urgency != "urgent":
                     self._deferred.append(what)
                 else:
                     now_s = self._arrive(what, now_s)
