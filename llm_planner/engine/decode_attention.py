@@ -10,7 +10,7 @@ import torch
 
 from llm_planner.engine.attention import attend, reaches, slot_of, soft_cap
 from llm_planner.engine.hardware import upload
-from llm_planner.engine.kernels import PagedRows
+from llm_planner.engine.kernels import PagedRows, Pages
 from llm_planner.engine.kv_cache import KVCache
 
 
@@ -73,6 +73,13 @@ class DecodeAttention:
         grouped = queries.unflatten(1, (keys.shape[1], -1))
         attended = [group.attend(layer, grouped[part]) for part, group in self._groups[self._reaches[layer]]]
         return (torch.cat(attended) if len(attended) > 1 else attended[0]).flatten(1)
+
+    def pages(self, layer: int) -> Pages | None:
+        """Returns where a layer writes keys and values, and what its rows read; None where it copies what it reads."""
+        _, group = self._groups[self._reaches[layer]][0]
+        if not isinstance(group, _PagedGroup):
+            return None
+        return Pages(self._slots, self._cache.pools(layer), group.rows)
 
 
 def split_rows(rows: Sequence[DecodeRow], cache: KVCache) -> list[slice]:
@@ -142,10 +149,10 @@ class _PagedGroup:
         self.tables: Sequence[Sequence[int]] = (table, offsets, starts, ends)
 
     def place(self, *tables: torch.Tensor) -> None:
-        self._rows = PagedRows(*tables)
+        self.rows = PagedRows(*tables)
 
     def attend(self, layer: int, queries: torch.Tensor) -> torch.Tensor:
-        return self._cache.attend(layer, queries, self._rows)
+        return self._cache.attend(layer, queries, self.rows)
 
 
 class _PaddedGroup:

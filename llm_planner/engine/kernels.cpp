@@ -112,6 +112,8 @@ template <int BYTES> struct Vector {
 
 constexpr int PANEL = 64; // columns of a weight that lie together, row by row: kernels.py
 constexpr int WIDTH = 4;  // vectors of a row of sums, which stay in registers
+constexpr int LINE = 32;  // numbers of a weight that memory brings at a time
+constexpr int AHEAD = 16 * PANEL; // so far ahead they are asked for, across panels: what lies behind a weight is not read
 
 // ROWS rows of x times a panel of a weight.
 template <typename V, int ROWS>
@@ -119,6 +121,7 @@ INLINED void multiply_panel(const float *x, const BFloat16 *panel, float *out, I
   for (int column = 0; column < PANEL; column += WIDTH * V::LANES) {
     typename V::Floats sums[ROWS][WIDTH] = {}, weights[WIDTH];
     for (Index i = 0; i < in_size; ++i) {
+      for (int line = 0; line < PANEL; line += LINE) __builtin_prefetch(panel + i * PANEL + line + AHEAD);
 #pragma GCC unroll 4
       for (int k = 0; k < WIDTH; ++k) {
         typename V::Halves bits;
@@ -158,14 +161,20 @@ INLINED void multiply(const float *x, const BFloat16 *weight, float *out, Index 
   }
 }
 
-// Calls visit(where, token) for each token of a sequence: where its head lies in a pool, block by block.
+// Calls visit(where, token) for each token of a sequence: where its head, size numbers wide, lies in a pool, block by block.
+// Meanwhile the next block is asked for, and behind the last one the block at next.
 template <typename T, typename Visit>
 INLINED void for_each_token(const T *pool, const Index *blocks, Index start, Index end, Index block_size, Index stride,
-                            Visit visit) {
+                            Index size, const T *next, Visit visit) {
+  constexpr Index LINE = 64 / sizeof(T);
   for (Index token = start, block = start / block_size; token < end; ++block) {
     const Index upto = std::min(end, (block + 1) * block_size);
     const T *where = pool + (blocks[block] * block_size + token - block * block_size) * stride;
-    for (; token < upto; ++token, where += stride) visit(where, token - start);
+    const T *ahead = upto < end ? pool + blocks[block + 1] * block_size * stride : next;
+    for (; token < upto; ++token, where += stride, ahead += stride) {
+      for (Index i = 0; i < size; i += LINE) __builtin_prefetch(ahead + i);
+      visit(where, token - start);
+    }
   }
 }
 
@@ -176,7 +185,8 @@ INLINED void attend_head(const T *queries, const T *keys, const T *values, const
                          Index block_size, Index stride, Index group_size, Index head_dim, float scale, float *scores,
                          T *out) {
   const Index size = SIZE ? SIZE : head_dim, length = end - start;
-  for_each_token(keys, blocks, start, end, block_size, stride, [&](const T *key, Index token) ALWAYS_INLINE {
+  const T *next = values + blocks[start / block_size] * block_size * stride;
+  for_each_token(keys, blocks, start, end, block_size, stride, size, next, [&](const T *key, Index token) ALWAYS_INLINE {
     for (Index query = 0; query < group_size; ++query) {
       float score = 0;
 #pragma omp simd reduction(+ : score)
@@ -194,7 +204,7 @@ INLINED void attend_head(const T *queries, const T *keys, const T *values, const
       total += scores[i];
     }
     float attended[SIZE ? SIZE : LARGEST_HEAD] = {};
-    for_each_token(values, blocks, start, end, block_size, stride, [&](const T *value, Index token) ALWAYS_INLINE {
+    for_each_token(values, blocks, start, end, block_size, stride, size, next, [&](const T *value, Index token) ALWAYS_INLINE {
       const float weight = scores[token];
 #pragma omp simd
       for (Index i = 0; i < size; ++i) attended[i] += weight * load(value[i]);
@@ -270,4 +280,42 @@ EXPORT multiply_float32(const float *x, const BFloat16 *weight, float *out, Inde
                         Index has_large) {
   if (has_large) multiply<Vector<64>, 6>(x, weight, out, rows, in_size, out_size);
   else multiply<Vector<32>, 3>(x, weight, out, rows, in_size, out_size);
+}
+
+// A decoder layer: what stays the same from step to step. In the order of whole_layer.py.
+struct Layer {
+  const float *attention_norm, *mlp_norm;
+  const BFloat16 *qkv, *output, *gate_up, *down;
+  Index hidden_size, num_heads, num_kv_heads, head_dim, intermediate_size;
+  float eps, scale;
+};
+
+static void add(const float *what, float *to, Index size) {
+  for (Index i = 0; i < size; ++i) to[i] += what[i];
+}
+
+// A whole layer for a few rows of x (rows, hidden_size), in place. room is for all that lies between.
+extern "C" void layer_float32(const Layer *weights, float *x, const float *cos, const float *sin, float *room,
+                              const Index *slots, float *keys, float *values, const Index *tables, const Index *offsets,
+                              const Index *starts, const Index *ends, Index rows, Index block_size, Index has_large) {
+  const Layer &layer = *weights;
+  const Index size = layer.hidden_size, head_dim = layer.head_dim, group_size = layer.num_heads / layer.num_kv_heads;
+  const Index query_size = layer.num_heads * head_dim, kv_size = layer.num_kv_heads * head_dim;
+  const Index heads_size = query_size + 2 * kv_size, inner_size = layer.intermediate_size;
+  float *result = room, *heads = result + rows * size, *attended = heads + rows * heads_size;
+  float *gate_up = attended + rows * query_size, *inner = gate_up + rows * 2 * inner_size;
+  rms_norm_float32(x, layer.attention_norm, result, rows, size, layer.eps);
+  multiply_float32(result, layer.qkv, heads, rows, size, heads_size, has_large);
+  rotate_float32(heads, cos, sin, rows, heads_size, layer.num_heads + layer.num_kv_heads, head_dim);
+  write_float32(heads + query_size, heads + query_size + kv_size, slots, keys, values, rows, heads_size, heads_size,
+                kv_size);
+  attend_float32(heads, keys, values, attended, tables, offsets, starts, ends, rows, heads_size, layer.num_kv_heads,
+                 group_size, head_dim, block_size, layer.scale);
+  multiply_float32(attended, layer.output, result, rows, query_size, size, has_large);
+  add(result, x, rows * size);
+  rms_norm_float32(x, layer.mlp_norm, result, rows, size, layer.eps);
+  multiply_float32(result, layer.gate_up, gate_up, rows, size, 2 * inner_size, has_large);
+  gated_silu_float32(gate_up, inner, rows, inner_size);
+  multiply_float32(inner, layer.down, result, rows, inner_size, size, has_large);
+  add(result, x, rows * size);
 }

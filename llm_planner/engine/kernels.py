@@ -42,6 +42,20 @@ class PagedRows(NamedTuple):
     ends: torch.Tensor
 
 
+class Pages(NamedTuple):
+    """What rows write and read of a layer of the cache.
+
+    Attributes:
+        slots: Where their keys and values go, places in the flattened pool (num_rows,).
+        pools: (2, num_blocks, block_size, num_kv_heads, head_dim), as in ``KVCache``.
+        rows: What each of them sees.
+    """
+
+    slots: torch.Tensor
+    pools: torch.Tensor
+    rows: PagedRows
+
+
 class Kernels:
     """The kernels for one data type.
 
@@ -63,6 +77,7 @@ class Kernels:
         self.most_rows = 0
         if dtype == torch.float32:
             self._multiply = kernel("multiply", "pppiiii")
+            self._layer = kernel("layer", "ppppppppppppiii")
             self._has_large_registers = library["has_large_registers"]()
             self.most_rows = 32 if self._has_large_registers else 3  # as measured
 
@@ -134,6 +149,29 @@ class Kernels:
         sizes = num_rows, queries.stride(0), num_kv_heads, group_size, head_dim, pools.shape[2]
         self._attend(*(tensor.data_ptr() for tensor in data), *sizes, scale)
         return out
+
+    def layer(
+        self,
+        weights: int,
+        x: torch.Tensor,
+        cos: torch.Tensor,
+        sin: torch.Tensor,
+        room: torch.Tensor,
+        pages: Pages,
+    ) -> None:
+        """Computes a whole decoder layer in place, for at most ``most_rows`` rows, in float32.
+
+        Args:
+            weights: Where the ``Layer`` of kernels.cpp is, which tells where its weights are.
+            x: Hidden states (num_rows, hidden_size), one row behind the other.
+            cos: Of their positions (num_rows, 1, head_dim).
+            sin: As ``cos``.
+            room: For what lies between.
+            pages: Where their keys and values go, and what each of them sees.
+        """
+        slots, pools, rows = pages
+        pointers = (tensor.data_ptr() for tensor in (x, cos, sin, room, slots, pools[0], pools[1], *rows))
+        self._layer(weights, *pointers, x.shape[0], pools.shape[2], self._has_large_registers)
 
 
 def load_kernels(device: torch.device, dtype: torch.dtype) -> Kernels | None:

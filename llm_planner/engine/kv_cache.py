@@ -51,6 +51,10 @@ class KVCache:
         """Returns the memory of one block over all layers."""
         return 2 * config.num_layers * block_size * config.num_kv_heads * config.head_dim * dtype.itemsize
 
+    def pools(self, layer: int) -> torch.Tensor:
+        """Returns keys and values of a layer (2, num_blocks, block_size, num_kv_heads, head_dim)."""
+        return self._layers[layer]
+
     def write(self, layer: int, slots: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> None:
         """Stores keys and values, each (num_tokens, num_kv_heads, head_dim), at ``slots`` (num_tokens,)."""
         if self.kernels is not None:

@@ -15,37 +15,12 @@ from llm_planner.engine.attention import Attention, soft_cap
 from llm_planner.engine.checkpoint import Weights, feed_forward_products, products
 from llm_planner.engine.hardware import upload
 from llm_planner.engine.kernels import load_kernels
+from llm_planner.engine.layer import FeedForward, Layer
 from llm_planner.engine.linear import Linear, make_linear
 from llm_planner.engine.model_config import ModelConfig
 from llm_planner.engine.operations import make_operations
 from llm_planner.engine.rope import RotaryTable
-
-
-@dataclass(frozen=True, slots=True)
-class FeedForward:
-    """Weights of the feed-forward part of a layer, or of one expert."""
-
-    gate_up: Linear
-    down: Linear
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
-    """Weights of one decoder layer; ``qk_norm`` is (num_heads + num_kv_heads, head_dim).
-
-    A layer without a router has one feed-forward part, else one for each expert.
-    A ``*_norm`` is applied to what goes into attention or the feed-forward part, a ``*_post_norm`` to what comes out.
-    """
-
-    attention_norm: torch.Tensor
-    qkv: Linear
-    qk_norm: torch.Tensor | None
-    output: Linear
-    attention_post_norm: torch.Tensor | None
-    mlp_norm: torch.Tensor
-    router: Linear | None
-    feed_forwards: tuple[FeedForward, ...]
-    mlp_post_norm: torch.Tensor | None
+from llm_planner.engine.whole_layer import make_whole_layers
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +50,9 @@ class Model:
         head = self._embedding if config.is_tied else load.tensor("lm_head.weight")
         self._head = make_linear(head, keeps_plain=not config.is_large, is_shared=config.is_tied)
         self._embedding_scale = float(torch.tensor(config.embedding_scale, dtype=dtype))
-        self._operations = make_operations(config.activation, load_kernels(device, dtype))
+        kernels = load_kernels(device, dtype)
+        self._operations = make_operations(config.activation, kernels)
+        self._whole_layers = make_whole_layers(config, self._layers, kernels)
         self._rope = self._local_rope = RotaryTable(config, dtype, device)
         if config.local_rope_theta is not None:
             local = replace(config, rope_theta=config.local_rope_theta, rope_scaling=None, rope_divisors=())
@@ -111,6 +88,9 @@ class Model:
         for index, layer in enumerate(self._layers):
             on_layer(index / len(self._layers))
             cos, sin = turned if self.config.windows[index] is None else local_turned
+            needs_all = not adapted and (wanted is None or layer is not self._layers[-1])
+            if needs_all and self._whole_layers is not None and self._whole_layers.compute(index, x, cos, sin, attend):
+                continue
             attended = self._attend(index, layer, x, cos, sin, attend, adapted)
             if wanted is not None and layer is self._layers[-1]:
                 x, attended, adapted = x[wanted.rows], attended[wanted.rows], wanted.adapted

@@ -326,6 +326,8 @@ class PlanSession:
         if not _is_plan(found[0]):
             return ()
         for variant in unsure.variants:
+            if len(found) == MAX_CANDIDATES:
+                break
             with contextlib.suppress(PlannerError):
                 parser = IncrementalParser(opens_blocks=isinstance(unsure.part, Opening))
                 read = parser.feed(variant)
@@ -334,7 +336,7 @@ class PlanSession:
                 is_new = bool(parts) and plan not in found and _is_plan(plan)
                 if is_new and (self._is_admissible is None or self._is_admissible(plan)):
                     found.append(plan)
-        return tuple(found[:MAX_CANDIDATES])
+        return tuple(found)
 
     def _understood(self, part: Part) -> Part:
         """Returns what a part means, if the model has a spelling of its own."""

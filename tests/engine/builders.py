@@ -3,6 +3,10 @@
 
 import json
 import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -31,6 +35,7 @@ from transformers import (
 from llm_planner.core.step import SchedulerOutput, Sequence
 from llm_planner.engine.checkpoint import expected_shapes
 from llm_planner.engine.model_config import read_model_config
+from llm_planner.engine.whole_layer import WholeLayers
 
 PROMPT = tuple(range(10, 87))
 VOCAB_SIZE = 320
@@ -44,6 +49,7 @@ LLAMA3_ROPE = {
     "original_max_position_embeddings": 64,
 }
 ADAPTED = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+WHOLE = {"dtype": torch.bfloat16, "intermediate_size": 128}  # of a model whose layers our kernels compute whole
 FAMILIES = {
     "gemma2": (Gemma2Config, Gemma2ForCausalLM),
     "gemma3_text": (Gemma3TextConfig, Gemma3ForCausalLM),
@@ -224,3 +230,17 @@ def generate(backend, *sequences, max_tokens=40, what="token_ids"):
             step = backend.execute(decode(*sorted(active)))
     backend.execute(SchedulerOutput(release=tuple(tokens)))
     return tokens
+
+
+@contextmanager
+def counted_whole_layers(*, never: bool = False) -> Iterator[Counter]:
+    """Counts the layers that are computed whole, and those that turn out to be computed step by step."""
+    counted, compute = Counter(), WholeLayers.compute
+
+    def count(self, *arguments):
+        is_whole = not never and compute(self, *arguments)
+        counted["whole" if is_whole else "in steps"] += 1
+        return is_whole
+
+    with patch.object(WholeLayers, "compute", count):
+        yield counted

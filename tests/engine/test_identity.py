@@ -8,7 +8,16 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from llm_planner.engine.backend import TorchBackend
-from tests.engine.builders import LLAMA3_ROPE, PROMPT, generate, save_model, save_quantized, sequence
+from tests.engine.builders import (
+    LLAMA3_ROPE,
+    PROMPT,
+    WHOLE,
+    counted_whole_layers,
+    generate,
+    save_model,
+    save_quantized,
+    sequence,
+)
 
 pytestmark = pytest.mark.usefixtures("computed_by")
 
@@ -166,6 +175,15 @@ def test_greedy_tokens_of_weights_in_bfloat16_equal_transformers_in_float32(case
     family, overrides = CASES[case]
     path = save_model(tmp_path / "model", family, seed=len(case), dtype=torch.bfloat16, **overrides)
     assert_identical(TorchBackend(path, num_kv_blocks=16), path, PROMPT, 60)
+
+
+@pytest.mark.parametrize("window", [None, 24])
+def test_greedy_tokens_of_layers_computed_whole_equal_transformers_in_float32(computed_by, window, tmp_path):
+    path = save_model(tmp_path / "model", "mistral", seed=6, sliding_window=window, **WHOLE)
+    backend = TorchBackend(path, num_kv_blocks=16)
+    with counted_whole_layers() as counted:
+        assert_identical(backend, path, PROMPT, 60)
+    assert (counted["whole"] > 50) == (computed_by == "kernels")
 
 
 QUANTIZED = {

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from llm_planner.core.step import SamplingParams, SchedulerOutput, Sequence
 from llm_planner.engine.backend import TorchBackend
-from tests.engine.builders import generate, save_adapter, save_model
+from tests.engine.builders import WHOLE, generate, save_adapter, save_model
 
 pytestmark = pytest.mark.usefixtures("computed_by")
 
@@ -36,6 +36,7 @@ KINDS = (
     {"prompt_token_ids": (101,), "grammar": FORCING, "sampling": SamplingParams(temperature=0.9, seed=5)},
 )
 OTHERS = {
+    "llama": WHOLE,
     "mistral": {"sliding_window": 10},  # no whole number of blocks, and shorter than the prefix
     "phi3": {},
     "qwen3_moe": {},
