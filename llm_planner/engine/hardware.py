@@ -98,14 +98,7 @@ def select_device(name: str) -> torch.device:
 
 
 def upload(device: torch.device, *rows: Sequence[int]) -> tuple[torch.Tensor, ...]:
-    """Returns each row of integers as a tensor (len(row),) on a device."""
-    if device.type == "cpu":
-        return tuple(torch.tensor(row, dtype=torch.long) for row in rows)
-    return upload_packed(device, rows)
-
-
-def upload_packed(device: torch.device, rows: Sequence[Sequence[int]]) -> tuple[torch.Tensor, ...]:
-    """As ``upload``, in one copy.
+    """Returns each row of integers as a tensor (len(row),) on a device, brought there in one copy.
 
     To a GPU it goes from pinned memory and is not waited for, so the host can go on with what comes next: a copy from
     any other memory waits until the GPU has done all that it was given before.

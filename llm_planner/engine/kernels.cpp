@@ -102,6 +102,20 @@ INLINED void write(const T *keys, const T *values, const Index *slots, T *key_po
   }
 }
 
+// The largest number of each row, where it is, and the logarithm of the sum of exponentials.
+template <typename T> INLINED void rank(const T *x, float *peaks, Index *places, float *totals, Index rows, Index size) {
+  for (Index row = 0; row < rows; ++row, x += size) {
+    float peak = -std::numeric_limits<float>::infinity(), total = 0;
+#pragma omp simd reduction(max : peak)
+    for (Index i = 0; i < size; ++i) peak = load(x[i]) > peak ? load(x[i]) : peak;
+#pragma omp simd reduction(+ : total)
+    for (Index i = 0; i < size; ++i) total += exp_of(load(x[i]) - peak);
+    places[row] = std::find_if(x, x + size, [&](T value) { return load(value) == peak; }) - x;
+    totals[row] = peak + std::log(total);
+    peaks[row] = std::isnan(total) ? total : peak;
+  }
+}
+
 // Vectors of BYTES bytes.
 template <int BYTES> struct Vector {
   static constexpr int LANES = BYTES / 4;
@@ -241,6 +255,9 @@ INLINED void attend(const T *queries, const T *keys, const T *values, T *out, co
     rms_norm(x, weight, out, rows, size, eps);                                                                         \
   }                                                                                                                    \
   EXPORT gated_silu_##NAME(const T *gate_up, T *out, Index rows, Index size) { gated_silu(gate_up, out, rows, size); } \
+  EXPORT rank_##NAME(const T *x, float *peaks, Index *places, float *totals, Index rows, Index size) {                 \
+    rank(x, peaks, places, totals, rows, size);                                                                        \
+  }                                                                                                                    \
   EXPORT rotate_##NAME(T *heads, const T *cos, const T *sin, Index rows, Index stride, Index num_heads,                \
                        Index head_dim) {                                                                               \
     rotate(heads, cos, sin, rows, stride, num_heads, head_dim);                                                        \

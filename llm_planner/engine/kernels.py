@@ -71,6 +71,7 @@ class Kernels:
 
         self._rms_norm = kernel("rms_norm", "pppiif")
         self._gated_silu = kernel("gated_silu", "ppii")
+        self._rank = kernel("rank", "ppppii")
         self._rotate = kernel("rotate", "pppiiii")
         self._write = kernel("write", "pppppiiii")
         self._attend = kernel("attend", "ppppppppiiiiiif")
@@ -110,6 +111,18 @@ class Kernels:
         pointers = x.data_ptr(), weight.data_ptr(), out.data_ptr()
         self._multiply(*pointers, *x.shape, out_size, self._has_large_registers)
         return out
+
+    def rank(self, logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Returns the largest of each row (num_rows, size), where it is first, and the log of the sum of exponentials.
+
+        The largest is not a number where one of the row is none, or infinite.
+        """
+        logits = logits.contiguous()
+        num_rows, size = logits.shape
+        peaks, totals = torch.empty(2, num_rows)
+        places = torch.empty(num_rows, dtype=torch.long)
+        self._rank(*(tensor.data_ptr() for tensor in (logits, peaks, places, totals)), num_rows, size)
+        return peaks, places, totals
 
     def rotate(self, heads: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
         """As ``rope.rotate``, in place; the heads of a row lie one behind the other, the rows anywhere."""

@@ -11,6 +11,7 @@ import torch
 from llm_planner.core.step import SamplingParams, TokenChoice
 from llm_planner.engine.grammar import Matcher, mask_words, unpack_mask
 from llm_planner.engine.hardware import upload
+from llm_planner.engine.kernels import load_kernels
 from llm_planner.engine.sequence_state import SequenceState
 
 CLEAR_LOGPROB = math.log(0.9)
@@ -30,8 +31,9 @@ class Sampler:
 
     def __init__(self, logits: torch.Tensor) -> None:
         self._logits = logits
-        peaks, argmaxes = logits.max(dim=-1)
-        self._peaks, self._argmaxes, self._totals = _read(peaks, argmaxes, logits.float().logsumexp(dim=-1))
+        kernels = load_kernels(logits.device, logits.dtype)
+        ranked = _rank(logits) if kernels is None else kernels.rank(logits)
+        self._peaks, self._argmaxes, self._totals = _read(*ranked)
 
     def choose(self, rows: Sequence[int], states: Sequence[SequenceState]) -> list[TokenChoice | SamplingError]:
         """Returns the token of each row for its sequence, or why there is none; moves the grammars on."""
@@ -100,6 +102,11 @@ class Sampler:
             else:
                 choices.append(TokenChoice(token, self._logprob(row, logit)))
         return choices
+
+
+def _rank(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """As ``Kernels.rank``."""
+    return *logits.max(dim=-1), logits.float().logsumexp(dim=-1)
 
 
 def _read(*parts: torch.Tensor) -> list[list[Any]]:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from llm_planner.engine import hardware
-from llm_planner.engine.hardware import select_dtype, upload, upload_packed
+from llm_planner.engine.hardware import select_dtype, upload
 from llm_planner.engine.model_config import read_model_config
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
@@ -62,6 +62,6 @@ def test_a_name_is_taken_as_it_is(large):
 
 @pytest.mark.parametrize("rows", [([3, 1],), ([7], range(5), (), [1 << 40]), ((), ())])
 def test_rows_of_integers_are_the_same_in_one_copy(rows):
-    each, packed = upload(CPU, *rows), upload_packed(CPU, rows)
-    assert [row.tolist() for row in each] == [row.tolist() for row in packed] == [list(row) for row in rows]
-    assert {row.dtype for row in (*each, *packed)} == {torch.long}
+    uploaded = upload(CPU, *rows)
+    assert [row.tolist() for row in uploaded] == [list(row) for row in rows]
+    assert {row.dtype for row in uploaded} == {torch.long}

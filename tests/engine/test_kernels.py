@@ -69,6 +69,28 @@ def test_rows_that_do_not_lie_one_behind_the_other(dtype):
 
 
 @EVERY_TYPE
+@pytest.mark.parametrize("shape", [(1, 1), (3, 64), (17, 4096), (2, 1003)])
+def test_the_largest_of_a_row_and_the_sum_of_exponentials(dtype, shape):
+    logits = 30 * draw(*shape, dtype=dtype)
+    logits[-1, shape[1] // 2 :] = logits[-1].max()  # the first of them counts
+    peaks, places, totals = load_kernels(CPU, dtype).rank(logits)
+    assert torch.equal(peaks, logits.max(dim=-1).values.float())
+    assert places.tolist() == [row.tolist().index(row.max()) for row in logits]
+    torch.testing.assert_close(totals, logits.double().logsumexp(dim=-1).float(), rtol=1e-6, atol=1e-6)
+    assert torch.equal(load_kernels(CPU, dtype).rank(logits.t().contiguous().t())[0], peaks)
+
+
+@EVERY_TYPE
+@pytest.mark.parametrize("broken", [torch.nan, torch.inf, -torch.inf])
+def test_a_row_whose_largest_number_is_none_has_none(dtype, broken):
+    logits = draw(3, 70, dtype=dtype)
+    logits[1, 40] = broken
+    logits[2] = -torch.inf
+    peaks, _, _ = load_kernels(CPU, dtype).rank(logits)
+    assert peaks.isfinite().tolist() == [True, broken == -torch.inf, False]
+
+
+@EVERY_TYPE
 @pytest.mark.parametrize("head_dim", [8, 64, 80])
 def test_heads_are_rotated_where_they_lie_and_what_is_beside_them_stays(dtype, head_dim):
     heads, cos, sin = draw(7, 6, head_dim, dtype=dtype), *(draw(7, 1, head_dim, dtype=dtype, seed=s) for s in (1, 2))
