@@ -121,11 +121,12 @@ template <int BYTES> struct Vector {
   static constexpr int LANES = BYTES / 4;
   typedef float Floats __attribute__((vector_size(BYTES)));
   typedef std::uint32_t Words __attribute__((vector_size(BYTES)));
-  typedef std::uint16_t Halves __attribute__((vector_size(BYTES / 2)));
 };
 
 constexpr int PANEL = 64; // columns of a weight that lie together, row by row: kernels.py
 constexpr int WIDTH = 4;  // vectors of a row of sums, which stay in registers
+constexpr Index NEAR = 256; // rows that stay in a nearer cache while all panels meet them
+constexpr int PAIRS = 16; // columns whose numbers lie next to those of as many behind them, two in a word
 constexpr int LINE = 32;  // numbers of a weight that memory brings at a time
 constexpr int AHEAD = 16 * PANEL; // so far ahead they are asked for, across panels: what lies behind a weight is not read
 
@@ -136,11 +137,12 @@ INLINED void multiply_panel(const float *x, const BFloat16 *panel, float *out, I
     typename V::Floats sums[ROWS][WIDTH] = {}, weights[WIDTH];
     for (Index i = 0; i < in_size; ++i) {
       for (int line = 0; line < PANEL; line += LINE) __builtin_prefetch(panel + i * PANEL + line + AHEAD);
-#pragma GCC unroll 4
-      for (int k = 0; k < WIDTH; ++k) {
-        typename V::Halves bits;
-        std::memcpy(&bits, panel + i * PANEL + column + k * V::LANES, sizeof bits);
-        weights[k] = reinterpret_cast<typename V::Floats>(__builtin_convertvector(bits, typename V::Words) << 16);
+#pragma GCC unroll 2
+      for (int k = 0; k < WIDTH; k += 2) {
+        typename V::Words pairs;
+        std::memcpy(&pairs, panel + i * PANEL + column + k * V::LANES, sizeof pairs);
+        weights[k] = reinterpret_cast<typename V::Floats>(pairs << 16);
+        weights[k + 1] = reinterpret_cast<typename V::Floats>(pairs & 0xffff0000u);
       }
 #pragma GCC unroll 8
       for (int row = 0; row < ROWS; ++row) {
@@ -150,7 +152,11 @@ INLINED void multiply_panel(const float *x, const BFloat16 *panel, float *out, I
     }
 #pragma GCC unroll 8
     for (int row = 0; row < ROWS; ++row) {
-      std::memcpy(out + row * out_size + column, sums[row], sizeof sums[row]);
+#pragma GCC unroll 4
+      for (int k = 0; k < WIDTH; ++k) {
+        const int pair = k / 2 * V::LANES, where = pair / PAIRS * 2 * PAIRS + pair % PAIRS + k % 2 * PAIRS;
+        std::memcpy(out + row * out_size + column + where, &sums[row][k], sizeof sums[row][k]);
+      }
     }
   }
 }
@@ -295,8 +301,12 @@ extern "C" int has_large_registers() {
 
 EXPORT multiply_float32(const float *x, const BFloat16 *weight, float *out, Index rows, Index in_size, Index out_size,
                         Index has_large) {
-  if (has_large) multiply<Vector<64>, 6>(x, weight, out, rows, in_size, out_size);
-  else multiply<Vector<32>, 3>(x, weight, out, rows, in_size, out_size);
+  for (Index row = 0; row < rows; row += NEAR) {
+    const float *from = x + row * in_size;
+    float *to = out + row * out_size;
+    if (has_large) multiply<Vector<64>, 6>(from, weight, to, std::min(rows - row, NEAR), in_size, out_size);
+    else multiply<Vector<32>, 3>(from, weight, to, std::min(rows - row, NEAR), in_size, out_size);
+  }
 }
 
 // A decoder layer: what stays the same from step to step. In the order of whole_layer.py.

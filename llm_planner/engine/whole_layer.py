@@ -19,6 +19,7 @@ from llm_planner.engine.layer import Layer
 from llm_planner.engine.linear import Linear
 from llm_planner.engine.model_config import ModelConfig
 
+_MOST_ROWS = 256  # decoding sequences, or a prompt that is attended where its blocks lie
 _NORMS = ("attention_norm", "mlp_norm")
 _PRODUCTS = ("qkv", "output", "gate_up", "down")
 _SIZES = ("hidden_size", "num_heads", "num_kv_heads", "head_dim", "intermediate_size")
@@ -50,7 +51,8 @@ class WholeLayers:
         self._weights = [_weights(config, layer) for layer in layers]
         query_size, kv_size = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
         between = config.hidden_size + 2 * query_size + 2 * kv_size + 3 * config.intermediate_size
-        self._room = torch.empty(kernels.most_rows * between)
+        self._most_rows = min(kernels.most_rows, _MOST_ROWS)
+        self._room = torch.empty(self._most_rows * between)
 
     def compute(self, index: int, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, attend: Attention) -> bool:
         """Returns whether a layer was computed, in place; else it is to be computed step by step.
@@ -62,7 +64,7 @@ class WholeLayers:
             sin: As ``cos``.
             attend: What they see of the cache.
         """
-        if x.shape[0] > self._kernels.most_rows or not isinstance(attend, DecodeAttention):
+        if x.shape[0] > self._most_rows or not isinstance(attend, DecodeAttention):
             return False
         pages = attend.pages(index)
         if pages is None:

@@ -107,7 +107,7 @@ def test_a_product_with_a_weight_that_is_a_bfloat16_rounds_nothing(has_bias, siz
     weight, bias = draw(*sizes, dtype=torch.bfloat16).float(), draw(sizes[0]) if has_bias else None
     product = make_linear(weight, bias, keeps_plain=True)
     assert product.halved is not None
-    for num_rows in range(1, 35):
+    for num_rows in (*range(1, 35), 70, 256, 257):
         x = draw(num_rows, sizes[1], seed=num_rows)
         expected = torch.nn.functional.linear(x.double(), weight.double(), None if bias is None else bias.double())
         torch.testing.assert_close(product(x).double(), expected, rtol=1e-4, atol=1e-4 * sizes[1] ** 0.5)

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
+import sys
+
 import pytest
 import torch
 
 from llm_planner.engine import linear
+from llm_planner.engine.kernels import load_kernels
 from llm_planner.engine.linear import Linear, can_pack, make_linear
 
 SIZES = (384, 352)  # above the least size that is packed
@@ -48,6 +51,35 @@ class TestLayouts:
 
     def test_a_small_weight_is_not_packed(self):
         assert make_linear(draw(64, 48), keeps_plain=False).packed is None
+
+
+class TestPanels:
+    """Of a weight whose numbers are those of a bfloat16."""
+
+    @pytest.fixture(params=[False, True], ids=["large model", "small model"])
+    def keeps_plain(self, request):
+        return request.param
+
+    @pytest.fixture
+    def kernels(self):
+        kernels = load_kernels(torch.device("cpu"), torch.float32)
+        return kernels or pytest.skip("kernels were not compiled here")
+
+    def test_where_they_serve_any_number_of_rows_they_are_all_that_is_held(self, kernels, keeps_plain, monkeypatch):
+        monkeypatch.setattr(kernels, "most_rows", sys.maxsize)
+        product = make_linear(draw(*SIZES, dtype=torch.bfloat16).float(), keeps_plain=keeps_plain)
+        assert product.halved is not None
+        assert product.plain is product.packed is None
+
+    def test_else_they_are_held_beside_another_layout_where_memory_is_cheap(self, kernels, keeps_plain, monkeypatch):
+        monkeypatch.setattr(kernels, "most_rows", 3)
+        weight = draw(*SIZES, dtype=torch.bfloat16).float()
+        product = make_linear(weight, keeps_plain=keeps_plain)
+        assert (product.halved is not None) == keeps_plain
+        assert product.packed is not None or product.plain is not None
+        for num_rows in (2, 3, 4, 40):
+            x = draw(num_rows, SIZES[1])
+            torch.testing.assert_close(product(x), x.mm(weight.t()), rtol=0.01, atol=1e-3)
 
 
 def test_a_shared_weight_that_is_not_packed_is_not_copied(monkeypatch):

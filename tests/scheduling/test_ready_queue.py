@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llm_planner.core.request import Urgency
 from llm_planner.core.time_utility import NORMAL, URGENT
 from llm_planner.scheduling.policies import make_policy
+from llm_planner.scheduling.policies.pricing import NominalForecast
 from llm_planner.scheduling.ready_queue import ReadyQueue
 from tests.scheduling.builders import make_generation
 
@@ -50,6 +52,27 @@ def test_lanes_give_the_order_that_ranking_everybody_gives(name, rows, now_s):
     expected = sorted(made, key=lambda g: policy.rank(g, now_s))
     with closing(queue_of(policy, made).ranked(now_s)) as ranked:
         assert [g.request_id for g in ranked] == [g.request_id for g in expected]
+
+
+class ByUrgency(NominalForecast):
+    """Plans of emergencies are short, as in service (``step_times``)."""
+
+    def generation_time_s(self, generation):
+        return 0.01 if generation.request.urgency is Urgency.URGENT else 2.0
+
+
+@pytest.mark.parametrize("name", ["gain_density", "tardiness"])
+@given(rows=members, now_s=st.floats(0, 10))
+def test_urgent_ones_are_other_work_though_they_lose_as_much(name, rows, now_s):
+    policy = make_policy(name)
+    policy.forecast = ByUrgency()
+    made = generations((False, *row) for _, *row in rows)
+    for (is_urgent, *_), generation in zip(rows, made, strict=True):
+        urgency = Urgency.URGENT if is_urgent else Urgency.NORMAL
+        generation.request = replace(generation.request, urgency=urgency, time_utility=NORMAL)
+    expected = sorted(made, key=lambda g: policy.rank(g, now_s))
+    with closing(queue_of(policy, made).ranked(now_s)) as ranked:
+        assert list(ranked) == expected
 
 
 @given(rows=members, now_s=st.floats(0, 10), num_taken=st.integers(0, 20), data=st.data())

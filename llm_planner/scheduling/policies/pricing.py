@@ -117,6 +117,7 @@ class PricedPolicy:
             return (generation.order, ())
         kind = (
             request.robot_model,
+            request.urgency,
             time_utility.ert_s,
             time_utility.alpha,
             time_utility.beta,
