@@ -7,6 +7,7 @@ from collections.abc import Sequence as Seq
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import torch
 
@@ -124,13 +125,12 @@ class ModelRunner:
         Raises:
             StepInterrupted: If it is given up; sequences and their counters are as they were.
         """
-        is_row = [chunk.num_rows <= (1 if len(chunks) == 1 else _MAX_CHUNK_ROWS) for chunk in chunks]
+        is_row = [self._joins_rows(chunk, is_alone=len(chunks) == 1) for chunk in chunks]
         short = [chunk for chunk, is_short in zip(chunks, is_row, strict=True) if is_short]
         parts = [self._prompt(chunk) for chunk, is_short in zip(chunks, is_row, strict=True) if not is_short]
-        if short:
-            parts.append(self._rows(short))
+        parts += [self._rows(together) for together in _packs(short)]
         ready = [chunk for part in parts for chunk in part.chunks if chunk.is_last]
-        passes = list(_passes(parts))
+        passes = list(_packs(parts))
 
         def check(num_done: int, share: float) -> None:
             if is_pressing((num_done + share) / len(passes)):
@@ -160,7 +160,7 @@ class ModelRunner:
 
         Its products see the tokens of all parts, one part behind the other; each part attends by itself.
         """
-        num_rows = [len(part.token_ids) for part in parts]
+        num_rows = [part.num_rows for part in parts]
         starts = [end - count for end, count in zip(itertools.accumulate(num_rows), num_rows, strict=True)]
         pieces = [p._replace(row=start + p.row) for start, part in zip(starts, parts, strict=True) for p in part.pieces]
         adapters = [None if name is None else self._adapters[name] for part in parts for name in part.adapters]
@@ -188,20 +188,20 @@ class ModelRunner:
             group_rows([adapters[row] for row in rows], self._device),
         )
 
+    def _joins_rows(self, chunk: Chunk, *, is_alone: bool) -> bool:
+        """Returns whether the tokens of a chunk join the batch of single tokens."""
+        if self.cache.kernels is None:
+            return chunk.num_rows <= (1 if is_alone else _MAX_CHUNK_ROWS)
+        return chunk.num_rows <= _MAX_CHUNK_ROWS or chunk.state.kv_len + chunk.num_rows <= _MAX_PAGED_TOKENS
+
     def _prompt(self, chunk: Chunk) -> "_Part":
         """Returns the part of a pass that is a long chunk."""
         state, num_rows, position = chunk.state, chunk.num_rows, chunk.state.num_computed_tokens
-        is_paged = self.cache.kernels is not None and state.kv_len + num_rows <= _MAX_PAGED_TOKENS
-        attend = (
-            DecodeAttention(self.cache, [_row(state, index) for index in range(num_rows)])
-            if is_paged
-            else PrefillAttention(self.cache, state.blocks, state.kv_len, num_rows)
-        )
         return _Part(
             chunks=[chunk],
             token_ids=chunk.token_ids,
             positions=range(position, position + num_rows),
-            attend=attend,
+            attend=PrefillAttention(self.cache, state.blocks, state.kv_len, num_rows),
             pieces=[Piece(0, position, num_rows, state.evictable)],
             adapters=[state.adapter] * num_rows,
         )
@@ -252,6 +252,11 @@ class _Part:
     places: Seq[int] = ()
 
     @property
+    def num_rows(self) -> int:
+        """Tokens to compute."""
+        return len(self.token_ids)
+
+    @property
     def wanted(self) -> list[int]:
         """Rows of the last token and the draft of each chunk that has nothing left to compute but that draft."""
         rows: list[int] = []
@@ -263,14 +268,24 @@ class _Part:
         return [self.places[row] for row in rows] if self.places else rows
 
 
-def _passes(parts: Iterable[_Part]) -> Iterator[list[_Part]]:
-    """Yields the parts that are computed in one pass, in their order."""
-    together: list[_Part] = []
-    for part in parts:
-        if together and sum(len(p.token_ids) for p in together) + len(part.token_ids) > _MAX_PACKED_ROWS:
+class _Sized(Protocol):
+    @property
+    def num_rows(self) -> int:
+        """Tokens to compute."""
+        ...
+
+
+_T = TypeVar("_T", bound=_Sized)
+
+
+def _packs(items: Iterable[_T]) -> Iterator[list[_T]]:
+    """Yields what is computed together, in its order."""
+    together: list[_T] = []
+    for item in items:
+        if together and sum(one.num_rows for one in together) + item.num_rows > _MAX_PACKED_ROWS:
             yield together
             together = []
-        together.append(part)
+        together.append(item)
     if together:
         yield together
 

@@ -19,7 +19,7 @@ from llm_planner.engine.layer import Layer
 from llm_planner.engine.linear import Linear
 from llm_planner.engine.model_config import ModelConfig
 
-_MOST_ROWS = 256  # decoding sequences, or a prompt that is attended where its blocks lie
+_MOST_ROWS = 1024  # of a pass; room that is never used takes no memory
 _NORMS = ("attention_norm", "mlp_norm")
 _PRODUCTS = ("qkv", "output", "gate_up", "down")
 _SIZES = ("hidden_size", "num_heads", "num_kv_heads", "head_dim", "intermediate_size")
