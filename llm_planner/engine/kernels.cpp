@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a step of few tokens computes on one thread of a CPU: each function is one pass over memory, for which a plain
+// What a step computes on one thread of a CPU: each function is one pass over memory, for which a plain
 // tensor library makes five to ten. kernels.py says what shapes are expected; nothing is checked here.
 //
 // Numbers are read as float32 or bfloat16, computed in float32, and rounded once. Not-a-number goes through: a sequence
@@ -103,7 +103,8 @@ INLINED void write(const T *keys, const T *values, const Index *slots, T *key_po
 }
 
 // The largest number of each row, where it is, and the logarithm of the sum of exponentials.
-template <typename T> INLINED void rank(const T *x, float *peaks, Index *places, float *totals, Index rows, Index size) {
+template <typename T>
+INLINED void rank(const T *x, float *peaks, Index *places, float *totals, Index rows, Index size) {
   for (Index row = 0; row < rows; ++row, x += size) {
     float peak = -std::numeric_limits<float>::infinity(), total = 0;
 #pragma omp simd reduction(max : peak)
@@ -128,9 +129,9 @@ constexpr int WIDTH = 4;  // vectors of a row of sums, which stay in registers
 constexpr Index NEAR = 256; // rows that stay in a nearer cache while all panels meet them
 constexpr int PAIRS = 16; // columns whose numbers lie next to those of as many behind them, two in a word
 constexpr int LINE = 32;  // numbers of a weight that memory brings at a time
-constexpr int AHEAD = 16 * PANEL; // so far ahead they are asked for, across panels: what lies behind a weight is not read
+constexpr int AHEAD = 16 * PANEL; // so far ahead they are asked for, across panels; what lies behind is not read
 
-// ROWS rows of x times a panel of a weight.
+// ROWS rows of x times a panel of a weight. A word holds the number of a column, above it that of the one PAIRS behind.
 template <typename V, int ROWS>
 INLINED void multiply_panel(const float *x, const BFloat16 *panel, float *out, Index in_size, Index out_size) {
   for (int column = 0; column < PANEL; column += WIDTH * V::LANES) {
@@ -181,7 +182,7 @@ INLINED void multiply(const float *x, const BFloat16 *weight, float *out, Index 
   }
 }
 
-// Calls visit(where, token) for each token of a sequence: where its head, size numbers wide, lies in a pool, block by block.
+// Calls visit(where, token) for each token of a sequence: where its head, size numbers wide, lies in a pool.
 // Meanwhile the next block is asked for, and behind the last one the block at next.
 template <typename T, typename Visit>
 INLINED void for_each_token(const T *pool, const Index *blocks, Index start, Index end, Index block_size, Index stride,
@@ -206,7 +207,10 @@ INLINED void attend_head(const T *queries, const T *keys, const T *values, const
                          T *out) {
   const Index size = SIZE ? SIZE : head_dim, length = end - start;
   const T *next = values + blocks[start / block_size] * block_size * stride;
-  for_each_token(keys, blocks, start, end, block_size, stride, size, next, [&](const T *key, Index token) ALWAYS_INLINE {
+  const auto each = [&](const T *pool, auto visit) ALWAYS_INLINE {
+    for_each_token(pool, blocks, start, end, block_size, stride, size, next, visit);
+  };
+  each(keys, [&](const T *key, Index token) ALWAYS_INLINE {
     for (Index query = 0; query < group_size; ++query) {
       float score = 0;
 #pragma omp simd reduction(+ : score)
@@ -224,7 +228,7 @@ INLINED void attend_head(const T *queries, const T *keys, const T *values, const
       total += scores[i];
     }
     float attended[SIZE ? SIZE : LARGEST_HEAD] = {};
-    for_each_token(values, blocks, start, end, block_size, stride, size, next, [&](const T *value, Index token) ALWAYS_INLINE {
+    each(values, [&](const T *value, Index token) ALWAYS_INLINE {
       const float weight = scores[token];
 #pragma omp simd
       for (Index i = 0; i < size; ++i) attended[i] += weight * load(value[i]);
@@ -290,10 +294,10 @@ EXPORT_FOR(bfloat16, BFloat16)
 // Of this file, for kernels.py: by other arguments than those it was compiled for, a kernel would write anywhere.
 extern "C" const char *source_sha256() { return SOURCE_SHA256; }
 
-// Whether a register holds 16 numbers, and there are 32 of them.
-extern "C" int has_large_registers() {
+// How many bytes a register holds for which a product has a body of its own; 0 on other processors.
+extern "C" int register_bytes() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("x86-64-v4");
+  return __builtin_cpu_supports("x86-64-v4") ? 64 : __builtin_cpu_supports("x86-64-v3") ? 32 : 0;
 #else
   return 0;
 #endif

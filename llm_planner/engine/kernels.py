@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a step of few tokens computes, in kernels of our own where they are the fastest: on one thread of a CPU.
+"""What a step computes, in kernels of our own where they are the fastest: on one thread of a CPU.
 
 ``kernels.cpp`` is compiled by ``make setup`` and by colcon. Each kernel is one call and one pass over memory; torch
 takes ten calls for a norm, and copies the KV of decoding sequences before it attends. Where the library is not there,
@@ -80,8 +80,9 @@ class Kernels:
         if dtype == torch.float32:
             self._multiply = kernel("multiply", "pppiiii")
             self._layer = kernel("layer", "ppppppppppppiii")
-            self._has_large_registers = library["has_large_registers"]()
-            self.most_rows = sys.maxsize if self._has_large_registers else 3  # as measured
+            register_bytes = library["register_bytes"]()
+            self._has_large_registers = register_bytes == 64
+            self.most_rows = sys.maxsize if register_bytes else 3  # as measured
 
     def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
         """Returns ``x`` (..., size) divided by its root mean square, times ``weight`` (size,)."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products with weights that are laid out once: packed by oneDNN on a CPU, plain elsewhere.
+"""Matrix products with weights that are laid out once: by our kernels or oneDNN on a CPU, plain elsewhere.
 
 ``x.mm(weight)`` packs the weight again at every call with two rows or more. A few rows wait for the weight to be read:
 where all its numbers are those of a bfloat16, as in most checkpoints, half of the bytes say the same.

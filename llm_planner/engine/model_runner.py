@@ -25,7 +25,7 @@ from llm_planner.engine.model_config import ModelConfig
 from llm_planner.engine.sequence_state import SequenceState
 
 _MAX_CHUNK_ROWS = 16  # up to here the tokens of a chunk join the batch of single tokens
-_MAX_PAGED_TOKENS = 256  # up to here the kernel that reads blocks where they lie is faster than torch for a prompt, too
+_MAX_PAGED_TOKENS = 256  # with kernels, up to here those of a longer chunk do, too: reading blocks in place is faster
 _MAX_PACKED_ROWS = 1024  # tokens of several chunks in one pass; with more, what lies between layers leaves the cache
 
 
