@@ -7,15 +7,16 @@ model's plan would be.
 
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.progress import track
 
 from llm_planner.core.errors import PlannerError
 from llm_planner.core.request import PlanRequest, Urgency
+from llm_planner.core.skill import SkillCall
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
 from llm_planner.planning.instruction.checks import instruction_checks
@@ -28,20 +29,31 @@ from llm_planner_lab.tasks.sample import Task
 from llm_planner_lab.tasks.spoken import literal
 
 
-def refusals(
-    frames: Iterable[Frame], robots: Mapping[str, RobotModel], *, seed: int = 0
-) -> tuple[int, Mapping[str, Sequence[str]]]:
-    """Returns how many plans were judged, and by name of the check, what it says of those that it would refuse.
+class Judged(NamedTuple):
+    """A right plan, and what a check is told of it: the calls and the text of each statement."""
 
-    A plan that orders nothing, or that the gate refuses, is not judged.
+    task: Task
+    request: PlanRequest
+    statements: Sequence[tuple[Sequence[SkillCall], str]]
+
+    def refused_by(self, checks: Iterable[PlanCheck]) -> PlanCheck | None:
+        """Returns the first of fresh checks that would refuse it."""
+        for check in checks:
+            is_refused = any(check.feed(*statement) is Verdict.CONTRADICTED for statement in self.statements)
+            if is_refused or check.finish() is Verdict.CONTRADICTED:
+                return check
+        return None
+
+
+def judged(frames: Iterable[Frame], robots: Mapping[str, RobotModel], *, seed: int = 0) -> Iterator[Judged]:
+    """Yields the plans that order something, and that the gate admits.
 
     Args:
         frames: Sentences with right plans.
         robots: By name.
         seed: Of the scenes.
     """
-    rng, num_judged = random.Random(seed), 0
-    refused: dict[str, list[str]] = defaultdict(list)
+    rng = random.Random(seed)
     for frame in frames:
         task = literal(rng, frame, has_scene=True)
         if task.plan.startswith(("fail(", "unclear(")):
@@ -51,12 +63,26 @@ def refusals(
             statements = [(gate.admit(statement), to_text(statement)) for statement in parse(task.plan)]
         except PlannerError:
             continue
+        yield Judged(task, _request(frame, task), statements)
+
+
+def refusals(
+    frames: Iterable[Frame], robots: Mapping[str, RobotModel], *, seed: int = 0
+) -> tuple[int, Mapping[str, Sequence[str]]]:
+    """Returns how many plans were judged, and by name of the check, what it says of those that it would refuse.
+
+    Args:
+        frames: Sentences with right plans.
+        robots: By name.
+        seed: Of the scenes.
+    """
+    num_judged = 0
+    refused: dict[str, list[str]] = defaultdict(list)
+    for plan in judged(frames, robots, seed=seed):
         num_judged += 1
-        for check in instruction_checks(robots[task.robot], _request(frame, task), is_copying=True):
-            is_refused = any(check.feed(*statement) is Verdict.CONTRADICTED for statement in statements)
-            if is_refused or check.finish() is Verdict.CONTRADICTED:
-                refused[_name(check)].append(f"{task.instruction} | {task.plan} | {check.problem}")
-                break
+        task, checks = plan.task, instruction_checks(robots[plan.task.robot], plan.request, is_copying=True)
+        if (check := plan.refused_by(checks)) is not None:
+            refused[_name(check)].append(f"{task.instruction} | {task.plan} | {check.problem}")
     return num_judged, refused
 
 

@@ -12,7 +12,7 @@ from llm_planner.planning.instruction.verdict import Verdict
 from llm_planner.planning.safety.gate import SafetyGate
 from llm_planner.robots.library import RobotLibrary
 from llm_planner_lab.tasks.frames import CORPUS, corpus, read_frames
-from llm_planner_lab.training.refusals import refusals
+from llm_planner_lab.training.refusals import judged
 
 LIBRARY = RobotLibrary()
 TELLO, INDY7 = LIBRARY.get("tello"), LIBRARY.get("indy7")
@@ -108,6 +108,11 @@ def test_hardly_any_plan_of_people_moves_unasked():
     """In words that nobody else uses for it."""
     orders = [o for path in CORPUS.with_name("orders").rglob("*.txt") for o in read_frames(path)]
     frames = [f for f in (*corpus(), *orders) if f.robot == "tello"]
-    judged, refused = refusals(frames, {"tello": TELLO})
-    assert judged > 40_000
-    assert len(refused.get("unasked", ())) <= 3
+    num_judged = num_refused = 0
+    for plan in judged(frames, {"tello": TELLO}):
+        num_judged += 1
+        if plan.refused_by([UnaskedCheck(TELLO, plan.task.instruction)]):  # all checks take minutes
+            refusing = plan.refused_by(instruction_checks(TELLO, plan.request, is_copying=True))
+            num_refused += isinstance(refusing, UnaskedCheck)
+    assert num_judged > 40_000
+    assert num_refused <= 3
