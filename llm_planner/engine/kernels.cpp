@@ -77,6 +77,10 @@ template <typename T> INLINED void gated_silu(const T *gate_up, T *out, Index ro
   }
 }
 
+void add(const float *what, float *to, Index size) {
+  for (Index i = 0; i < size; ++i) to[i] += what[i];
+}
+
 template <typename T>
 INLINED void rotate(T *heads, const T *cos, const T *sin, Index rows, Index stride, Index num_heads, Index head_dim) {
   const Index half = head_dim / 2;
@@ -321,11 +325,7 @@ struct Layer {
   float eps, scale;
 };
 
-static void add(const float *what, float *to, Index size) {
-  for (Index i = 0; i < size; ++i) to[i] += what[i];
-}
-
-// A whole layer for a few rows of x (rows, hidden_size), in place. room is for all that lies between.
+// A whole layer for rows of x (rows, hidden_size), in place. room is for all that lies between.
 extern "C" void layer_float32(const Layer *weights, float *x, const float *cos, const float *sin, float *room,
                               const Index *slots, float *keys, float *values, const Index *tables, const Index *offsets,
                               const Index *starts, const Index *ends, Index rows, Index block_size, Index has_large) {

@@ -84,6 +84,11 @@ class Kernels:
             self._has_large_registers = register_bytes == 64
             self.most_rows = sys.maxsize if register_bytes else 3  # as measured
 
+    @property
+    def multiplies_any_rows(self) -> bool:
+        """Whether a weight is needed in no other layout than that of ``multiply``."""
+        return self.most_rows == sys.maxsize
+
     def rms_norm(self, x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
         """Returns ``x`` (..., size) divided by its root mean square, times ``weight`` (size,)."""
         x = x.contiguous()
@@ -204,8 +209,8 @@ def can_attend(head_dim: int, softcap: float | None) -> bool:
 def panels(weight: torch.Tensor) -> torch.Tensor | None:
     """Returns a float32 weight (out_size, in_size) for ``Kernels.multiply``: (out_size / 64, in_size, 64), in bfloat16.
 
-    Of 32 columns, the first and the seventeenth share a word, and so on: one that is read is shifted or masked to
-    two vectors of float32, which takes a fraction of the time of a conversion.
+    Of 32 columns, the first and the seventeenth share a word of 32 bits, the second and the eighteenth the next one,
+    and so on: a shift and a mask make two vectors of float32 of these words, which is faster than to convert them.
 
     None if a number of it is none of bfloat16, or it is no whole number of panels.
     """

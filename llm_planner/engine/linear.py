@@ -5,7 +5,6 @@
 where all its numbers are those of a bfloat16, as in most checkpoints, half of the bytes say the same.
 """
 
-import sys
 from dataclasses import dataclass
 from functools import cache
 
@@ -71,16 +70,17 @@ def make_linear(
         weight: (out_size, in_size)
         bias: (out_size,)
         keeps_plain: Whether memory is cheap: the weight is also held in panels, where there are kernels, or else as it
-            is, for products with one row or two, or with many. Where panels serve any number of rows, they are all.
+            is, for products with one row or two, or with many. Panels that serve any number of rows are
+            held alone.
         is_shared: Whether the weight is held elsewhere too, as an embedding: then it is not copied without need.
     """
-    kernels = load_kernels(weight.device, weight.dtype)
-    serves_any = kernels is not None and kernels.most_rows == sys.maxsize
-    halved = panels(weight) if kernels is not None and kernels.most_rows and (keeps_plain or serves_any) else None
-    serves_all = serves_any and halved is not None
-    can_be_packed = weight.numel() >= _LEAST_PACKED and can_pack(weight.device.type, weight.dtype)
-    packed = _pack(weight) if can_be_packed and not serves_all else None
-    if serves_all or (packed is not None and (halved is not None or not keeps_plain)):
+    kernels, halved = load_kernels(weight.device, weight.dtype), None
+    if kernels is not None and kernels.most_rows and (keeps_plain or kernels.multiplies_any_rows):
+        halved = panels(weight)
+        if halved is not None and kernels.multiplies_any_rows:
+            return Linear(plain=None, packed=None, halved=halved, bias=bias, kernels=kernels)
+    packed = _pack(weight) if weight.numel() >= _LEAST_PACKED and can_pack(weight.device.type, weight.dtype) else None
+    if packed is not None and (halved is not None or not keeps_plain):
         return Linear(plain=None, packed=packed, halved=halved, bias=bias, kernels=kernels)
     plain = weight.t() if is_shared and not keeps_plain else weight.t().contiguous()
     return Linear(plain=plain, packed=packed, halved=halved, bias=bias, kernels=kernels)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decoder layers of a few rows, each computed in one call of our kernels.
+"""Decoder layers whose rows read the cache where its blocks lie, each computed in one call of our kernels.
 
 A decode step of a small model is short. With a dozen calls for each layer, Python takes half as long as the kernels do,
 and weights come more slowly from memory that waits in between. Numbers are those of the kernels one by one

@@ -119,7 +119,7 @@ def test_a_weight_that_would_lose_bits_is_not_halved():
     assert make_linear(draw(48, 40, dtype=torch.bfloat16).float(), keeps_plain=True).halved is None  # no whole panels
 
 
-@pytest.mark.parametrize("num_rows", range(1, 10))
+@pytest.mark.parametrize("num_rows", [*range(1, 10), 70, 300])
 def test_small_registers_compute_the_same(monkeypatch, num_rows):
     ours, weight, few = (
         load_kernels(CPU, torch.float32),
