@@ -2,7 +2,6 @@
 """The event log of a planner over DDS, and the recorder that writes it to a file."""
 
 import io
-import os
 import signal
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from llm_planner.core.segment import ReportStatus, SegmentReport
 from llm_planner_lab.cli.trace import app as trace_app
 from llm_planner_lab.ros.trace_recorder import TraceRecorder
 from llm_planner_lab.simulation.trace import parse_lines, read_trace
-from tests.ros.nodes import Planner, Spinner, wait_until
+from tests.ros.nodes import Spinner, wait_until
 
 pytestmark = pytest.mark.ros
 
@@ -97,18 +96,30 @@ def test_a_gap_in_the_numbers_is_counted(ros):
     node.destroy_node()
 
 
-def test_the_command_records_until_it_is_stopped(ros, tmp_path):
-    planner, path = Planner("recorded_3"), tmp_path / "recorded.jsonl"
-    wait_until(planner.is_active)
-    command = [sys.executable, "-m", "llm_planner.cli.main", "trace", "record", str(path), "--planner", "/recorded_3"]
-    code = "import sys; from llm_planner.cli.main import main; sys.argv = sys.argv[1:]; main()"
-    process = subprocess.Popen(
-        [command[0], "-c", code, *command[2:]], env=os.environ, stdout=subprocess.PIPE, text=True
-    )
-    wait_until(lambda: planner.node.count_subscribers("/recorded_3/goal_events") > 0, timeout_s=60.0)
+@pytest.fixture
+def start_command():
+    """Commands of ``llm-planner`` in processes of their own, which do not outlive the test."""
+    started = []
+
+    def start(*arguments):
+        code = "from llm_planner.cli.main import main; main()"
+        command = [sys.executable, "-c", code, *arguments]
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_the_command_records_until_it_is_stopped(start_planner, start_command, tmp_path):
+    start_planner("recorded_3")
+    path = tmp_path / "recorded.jsonl"
+    process = start_command("trace", "record", str(path), "--planner", "/recorded_3")
+    wait_until(path.is_file, timeout_s=60.0, what="a file")
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60.0)
-    planner.stop()
+    output, _ = process.communicate(timeout=30.0)
     assert process.returncode == 0
     assert "0 whole goals" in " ".join(output.split())
     assert read_trace(path, ROBOTS).about["is_cut"] is False
