@@ -212,18 +212,22 @@ class ModelRunner:
         Each token is a row of its own that attends to its sequence as far as itself: all keys of a layer are written
         before any is read.
         """
-        rows = [_row(chunk.state, index) for chunk in chunks for index in range(chunk.num_rows)]
+        rows = [row for chunk in chunks for row in _rows(chunk)]
         token_ids = [token_id for chunk in chunks for token_id in chunk.token_ids]
         positions = [c.state.num_computed_tokens + index for c in chunks for index in range(c.num_rows)]
         states = [chunk.state for chunk in chunks for _ in range(chunk.num_rows)]
-        order = sorted(range(len(rows)), key=lambda place: rows[place].order)
+        order = sorted(range(len(rows)), key=[row.order for row in rows].__getitem__)
         is_in_order = order == sorted(order)
         return _Part(
             chunks=chunks,
             token_ids=[token_ids[place] for place in order],
             positions=[positions[place] for place in order],
             attend=DecodeAttention(self.cache, [rows[place] for place in order]),
-            pieces=[Piece(row, positions[place], 1, states[place].evictable) for row, place in enumerate(order)],
+            pieces=[
+                Piece(row, positions[place], 1, evictable)
+                for row, place in enumerate(order)
+                if (evictable := states[place].evictable) is not None
+            ],
             adapters=[states[place].adapter for place in order],
             places=[] if is_in_order else sorted(range(len(order)), key=order.__getitem__),
         )
@@ -290,5 +294,6 @@ def _packs(items: Iterable[_T]) -> Iterator[list[_T]]:
         yield together
 
 
-def _row(state: SequenceState, index: int) -> DecodeRow:
-    return DecodeRow(state.blocks, state.num_shared_blocks, state.kv_len + index)
+def _rows(chunk: Chunk) -> list[DecodeRow]:
+    blocks, num_shared_blocks, kv_len = chunk.state.blocks, chunk.state.num_shared_blocks, chunk.state.kv_len
+    return [DecodeRow(blocks, num_shared_blocks, kv_len + index) for index in range(chunk.num_rows)]

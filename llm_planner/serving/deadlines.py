@@ -60,8 +60,8 @@ class Deadlines:
         return self._heap[0][0] if self._heap else None
 
     def would_miss(self, goals: Iterable[Goal], scheduled: SchedulerOutput, now_s: float) -> list[Goal]:
-        """Returns the goals to be closed in time whose last safe moment this is, if ``scheduled`` runs now."""
-        closing = [g for g in goals if g.request.time_budget_s is not None and g.is_closed_in_time and _has_plan(g)]
+        """Returns which of the goals with a time budget must be closed now, if ``scheduled`` is run."""
+        closing = [goal for goal in goals if goal.is_closed_in_time and _has_plan(goal)]
         if not closing:
             return []
         latest_s = now_s + self._times.bound_s(scheduled) + self._config.network_latency_s

@@ -71,6 +71,7 @@ class PlannerLoop:
         self._waiting: dict[str, Goal] = {}  # for the rest of their plans, of which their robots have nothing
         self._meter = Meter(stopwatch)
         self._goals: dict[str, Goal] = {}
+        self._timed: dict[str, Goal] = {}  # of these, those with a time budget
         self._unpredicted: list[Goal] = []  # predictions of their lengths are in the making
         self._deadlines = Deadlines(scheduler, do_clients_report=do_clients_report)
         self._budgets = budgets(scheduler, backend.info)
@@ -124,6 +125,8 @@ class PlannerLoop:
         except PlannerError as error:
             return [_failure(request.request_id, error, request.delivered)]
         self._goals[request.request_id] = goal
+        if request.time_budget_s is not None:
+            self._timed[request.request_id] = goal
         self._deadlines.watch(goal)
         self._scheduler.add(goal.generation)
         if goal.is_plan_complete:
@@ -215,7 +218,7 @@ class PlannerLoop:
             self._scheduled = self._meter.decide(self._scheduler, now_s)
             events += self._end_unschedulable()
         now_s = now_s if clock is None else clock.now_s()
-        for goal in self._deadlines.would_miss(self._goals.values(), self._scheduled, now_s):
+        for goal in self._deadlines.would_miss(self._timed.values(), self._scheduled, now_s):
             events += self._alone(self._overrun, goal, now_s)
         if events and not self._scheduled.is_empty:
             return events
@@ -420,6 +423,7 @@ class PlannerLoop:
         self._budgets.close(request_id)
         goal.cancel_prediction()
         self._waiting.pop(request_id, None)
+        self._timed.pop(request_id, None)
         del self._goals[request_id]
         return Finished(replace(goal.result(code, message), candidates=candidates))
 

@@ -32,11 +32,11 @@ def executor():
 
 @pytest.fixture
 def prepare(executor):
-    def _prepare(**fields):
+    def _prepare(predicts_all=True, **fields):
         backend, predictor = FakeBackend(), FixedPredictor()
         plans = PlanPreparer(backend=backend, tokenizer=backend.tokenizer, library=RobotLibrary())
         request = make_request(**(fields | {"robot_model": "tello"}))
-        return LengthPreparer(plans, predictor, executor).prepare(request), predictor
+        return LengthPreparer(plans, predictor, executor, predicts_all).prepare(request), predictor
 
     return _prepare
 
@@ -45,6 +45,12 @@ def test_the_whole_prompt_is_read(prepare):
     done, predictor = prepare()
     assert done.length.wait().max_tokens == 40
     assert predictor.prompts == [done.sequence.prompt_token_ids]
+
+
+def test_lengths_are_predicted_only_where_something_is_decided_by_them(prepare):
+    assert prepare(predicts_all=False)[0].length is None
+    assert not prepare(predicts_all=False)[1].prompts
+    assert prepare(predicts_all=False, time_budget_s=1.0)[0].length.wait().max_tokens == 40
 
 
 def test_no_plan_is_longer_than_allowed(prepare):
@@ -68,5 +74,5 @@ def test_lengths_with_an_adapter_are_not_predicted(prepare, executor):
         def prepare(self, _request):
             return prepared
 
-    assert LengthPreparer(Prepares(), predictor, executor).prepare(make_request()) == prepared
+    assert LengthPreparer(Prepares(), predictor, executor, predicts_all=True).prepare(make_request()) == prepared
     assert not predictor.prompts

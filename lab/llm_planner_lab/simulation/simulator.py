@@ -17,6 +17,7 @@ from llm_planner.language.prose import ProseUnit
 from llm_planner.prediction.execution_time import ProfiledTimes
 from llm_planner.prediction.profile import Chunk, EngineProfile
 from llm_planner.scheduling.policies import make_policy
+from llm_planner.scheduling.policies.memory_safe import MemorySafe
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.events import Event, Finished, SegmentReady
 from llm_planner.serving.inbox import DeferredTime
@@ -113,6 +114,7 @@ class Simulator:
             can_offload=config.can_offload,
         )
         policy = make_policy(config.scheduler.policy)
+        self._prediction_s = _prediction_s(config)
         times = ProfiledTimes(config.profile)
         self.scheduler = Scheduler(config.scheduler, policy, self.backend.info, times)
         preparer = ScriptPreparer(self._scripts, self._rows, self.backend.load_prefix)
@@ -164,7 +166,7 @@ class Simulator:
             now_s = wakeup_s + duration_s
             if duration_s:
                 now_s += self._host.around_step_s(self.backend.last_num_seqs)
-                now_s += self._host.prediction_s.value * self.backend.num_new
+                now_s += self._prediction_s * self.backend.num_new
             self._stepped_s = now_s
             self._deferred_time.stepped(now_s - wakeup_s)
             if self._keeps_steps and duration_s:
@@ -270,6 +272,12 @@ def _script(row: TraceRequest, scripts: ScriptLibrary) -> Script:
     return scripts.script(row.robot_model, row.plan, row.segment_tokens, row.start_pose)
 
 
+def _prediction_s(config: SimulationConfig) -> float:
+    """Returns what predicting a length adds to a prompt's first step: nothing where no policy decides by lengths."""
+    predicts = isinstance(make_policy(config.scheduler.policy), MemorySafe)
+    return config.profile.host.prediction_s.value if predicts else 0.0
+
+
 def plan_request(row: TraceRequest) -> PlanRequest:
     """Returns what the robot of a trace's request asked of the planner."""
     return PlanRequest(
@@ -305,7 +313,7 @@ class _Bound:
         if key not in self._known:
             host = profile.host
             time_s = limits.network_latency_s + 2 * host.transport_s.value + host.preparation_s(num_tokens)
-            time_s += host.prediction_s.value
+            time_s += _prediction_s(self._config)
             kv_len, around_s = cached, host.around_step_s(1)
             while kv_len < num_tokens:
                 chunk = min(limits.max_num_batched_tokens, num_tokens - kv_len)

@@ -21,6 +21,7 @@ HOST = HostCost(
     transport_s=Parameter(value=0.001, source=Source.MEASURED),
     prediction_s=Parameter(value=0.004, source=Source.MEASURED),
 )
+NOTHING = Parameter(value=0.0, source=Source.MEASURED)
 
 
 def run(trace, config=None):
@@ -38,7 +39,14 @@ def test_the_time_of_the_planner_itself_comes_on_top():
     record = run(a_trace(), a_config(profile=replace(PROFILE, host=HOST))).requests[0]
     assert record.response_time_s == pytest.approx(record.bound_s)
     extra_s = record.response_time_s - plain.response_time_s
-    assert extra_s == pytest.approx(2 * 0.001 + 0.01 + 1170 * 1e-5 + 0.004 + 4 * (0.002 + 0.003))
+    assert extra_s == pytest.approx(2 * 0.001 + 0.01 + 1170 * 1e-5 + 4 * (0.002 + 0.003))
+
+
+def test_lengths_are_predicted_where_a_policy_decides_by_them():
+    plain = run(a_trace(), a_config("a_min", profile=replace(PROFILE, host=replace(HOST, prediction_s=NOTHING))))
+    record = run(a_trace(), a_config("a_min", profile=replace(PROFILE, host=HOST))).requests[0]
+    assert record.response_time_s - plain.requests[0].response_time_s == pytest.approx(0.004)
+    assert record.response_time_s == pytest.approx(record.bound_s)
 
 
 def test_the_first_steps_behind_a_prompt_take_longer():
@@ -73,7 +81,7 @@ def test_steps_run_between_requests_that_come_at_once_and_the_urgent_is_first():
     first, second = (step for step in record.steps if step.num_prompt_tokens)
     ready_s = 2 * HOST.preparation_s(1170)  # while two are made ready, the others wait
     assert first.start_s == pytest.approx(0.008 + 0.001 + ready_s)
-    around_s = HOST.around_step_s(2) + 2 * 0.004
+    around_s = HOST.around_step_s(2)
     assert second.start_s == pytest.approx(first.start_s + first.duration_s + around_s + ready_s)
 
 

@@ -78,10 +78,12 @@ def test_the_planner_uses_the_predictor_of_its_model(target, trained):
     loop = build_loop(config(target), do_clients_report=False)
     try:
         request = PlanRequest(request_id="r", robot_id="r", robot_model="tello", instruction="go", max_tokens=20)
-        (result,) = serve_all(loop, [request])
+        asking = replace(request, request_id="b", robot_id="b", time_budget_s=60.0)
+        result, hurried = serve_all(loop, [request, asking])
     finally:
         loop.close()
-    predicted = result.metrics.predicted_output_tokens
+    assert result.metrics.predicted_output_tokens is None  # nothing is decided by it
+    predicted = hurried.metrics.predicted_output_tokens
     assert predicted is not None
     assert 1 <= predicted <= 20
 
