@@ -32,7 +32,7 @@ class DriverSettings:
     Attributes:
         name: One of ``DRIVERS``, or ``package.module:Class`` (``robots.own_driver``).
         address: Of the robot.
-        takes_off: Whether a drone takes off as soon as it is connected.
+        takes_off: Whether a drone takes off as soon as its node is there (``ros.body.first_skill``).
         time_scale: How much faster than real time the robot runs.
         tool_length_m: Of an arm's gripper beyond its flange; 0 if there is none, or the robot model knows it.
         takes_worlds: Whether an instruction may say what there is around a real robot, and where it is.

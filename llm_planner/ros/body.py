@@ -20,6 +20,7 @@ from llm_planner.robot_connection import (
     require_real_time,
 )
 from llm_planner.robots.drivers.indy7 import MAX_PERCENT, speed_percent
+from llm_planner.robots.effect import TakeOff
 from llm_planner.robots.model import RobotKind, RobotModel
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.guard import Guard
@@ -56,6 +57,23 @@ class BodySettings:
         1.0, "How much faster than real time the robot runs; 1 for a real one.", minimum=0.01, maximum=1000.0
     )
     seed: int = setting(0, "Seed of the noise of all durations.", minimum=0, maximum=2**31 - 1)
+
+
+def first_skill(settings: BodySettings, model: RobotModel) -> str:
+    """Returns the skill that a robot calls before anybody instructs it: to take off; empty for none.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if it is to take off and is no drone, or has no skill for that.
+    """
+    if not settings.take_off or settings.driver != "tello":
+        return ""
+    require_kind(settings.driver, RobotKind.DRONE, model)
+    for skill in model.skills.values():
+        if isinstance(skill.effect, TakeOff):
+            return skill.name
+    raise PlannerError(
+        ErrorCode.INVALID_CONFIG, f"robot model {model.name!r} has no skill to take off; leave take_off out"
+    )
 
 
 def connect_body(

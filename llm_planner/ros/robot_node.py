@@ -25,12 +25,13 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.pose import Pose
 from llm_planner.core.segment import SegmentReport
+from llm_planner.core.skill import SkillCall
 from llm_planner.monitoring.robot_view import parse_home
 from llm_planner.robots.default_scene import default_scene
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.ros import parameters, process, qos, robot_view
 from llm_planner.ros.battery import BatteryPublisher
-from llm_planner.ros.body import GAZEBO, MUJOCO, BodySettings, connect_body
+from llm_planner.ros.body import GAZEBO, MUJOCO, BodySettings, connect_body, first_skill
 from llm_planner.ros.bridge import Bridge
 from llm_planner.ros.control_loop import ControlLoop
 from llm_planner.ros.frames import FramesPublisher
@@ -85,7 +86,8 @@ class RobotSettings:
 class RobotNode(Node):
     """One robot. ``~/instruct`` takes an instruction, ``~/outcome`` tells how it ended, ``~/stop`` halts.
 
-    ``~/carry_out`` is the same as an action: an instruction with progress, a result and a cancel.
+    ``~/carry_out`` is the same as an action: an instruction with progress, a result and a cancel. Of a drone that takes
+    off by itself, ``~/stop`` is there before, and the others once that is over.
 
     No callback ends the node: whatever fails unexpectedly first halts the robot, then is logged, counted and shown.
 
@@ -125,7 +127,8 @@ class RobotNode(Node):
         identity = RobotIdentity(self, self._model.name, body.driver, self._monotonic, self._on_double)
         self._identity = identity
         self._require_own_name(identity, settings.startup_check_s)
-        home = parse_home(settings.home)  # what is wrong is found before anything takes off
+        home = parse_home(settings.home)  # what is wrong is found before anything is connected
+        self._first_skill = first_skill(body, self._model)
         self._robot = RobotControl(
             self._model,
             clock=self._monotonic,
@@ -138,7 +141,7 @@ class RobotNode(Node):
         try:
             self._serve(settings, body, identity, home)
         except BaseException:
-            self._robot.close()  # it may have taken off
+            self._robot.close()
             raise
 
     def _serve(self, settings: RobotSettings, body: BodySettings, identity: RobotIdentity, home: Pose | None) -> None:
@@ -165,8 +168,7 @@ class RobotNode(Node):
         self._received_at_s = float("-inf")
         self._outcomes = self.create_publisher(msgs.PlanOutcome, "~/outcome", qos.OUTCOMES)
         self._reflexes = self.create_publisher(msgs.Reflex, "~/reflex", qos.REPORTS)
-        self.create_service(Instruct, "~/instruct", guarded(self, self._on_instruct, self._on_instruct_fault))
-        self._action = InstructionAction(self, self._missions, self._on_fault)
+        self._action: InstructionAction | None = None
         self.create_service(Stop, "~/stop", guarded(self, self._on_stop, self._on_stop_fault))
         self.create_subscription(Empty, "~/stop", self._guard(self._on_stop_topic), 10)
         self._shown: list[RobotViewPublisher | FramesPublisher | BatteryPublisher] = [view]
@@ -179,6 +181,23 @@ class RobotNode(Node):
         self._show_timer.cancel()  # until there is a subscriber
         steady_timer(self, max(SHORTEST_PERIOD_S, PERIOD_S / max(1.0, body.time_scale)), self._guard(self._tick))
         self._control.start()
+        if self._first_skill and self._robot.pose.z_m <= 0.0:
+            self._robot.stop("it begins in the air", (SkillCall(self._first_skill),))
+            self._control.wake()
+        else:
+            self._take_instructions()
+
+    def _take_instructions(self) -> None:
+        """Lets the robot be instructed, unless what it was to do first has failed: then the node ends."""
+        if self._robot.own_failure.startswith(f"{self._first_skill}: ") and self._first_skill:
+            self.failure = PlannerError(
+                ErrorCode.SKILL_FAILED,
+                f"{self._robot.own_failure}: the drone did not take off (is there light, and room above it?), or is in "
+                "the air all the same; it is told to land",
+            )
+            return
+        self.create_service(Instruct, "~/instruct", guarded(self, self._on_instruct, self._on_instruct_fault))
+        self._action = InstructionAction(self, self._missions, self._on_fault)
 
     def _require_own_name(self, identity: RobotIdentity, period_s: float) -> None:
         """Looks for another robot of this name before anything moves.
@@ -204,7 +223,8 @@ class RobotNode(Node):
         try:
             self._robot.close()
         finally:
-            self._action.close()
+            if self._action is not None:
+                self._action.close()
             self.destroy_node()
 
     def _guard(self, callback: Callable[..., Any]) -> Callable[..., Any]:
@@ -278,7 +298,10 @@ class RobotNode(Node):
             self._robot.receive(self._received_at_s)
         self._bridge.drain()  # an outcome comes behind what the robot has reported
         self._missions.publish_outcomes()
-        self._follow_scenario()
+        if self._action is None and self.failure is None and not self._robot.is_stopping:
+            self._take_instructions()
+        if self._action is not None:
+            self._follow_scenario()
         if self._show_timer.is_canceled() and any(shown.is_watched for shown in self._shown):
             self._show_timer.reset()
 
@@ -311,7 +334,7 @@ class RobotNode(Node):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a robot node; returns the exit status."""
-    return process.run(RobotNode, arguments, is_interruptible=True)  # a drone may be taking off
+    return process.run(RobotNode, arguments, is_interruptible=True)  # to connect to a robot may take a while
 
 
 if __name__ == "__main__":

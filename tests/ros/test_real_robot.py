@@ -6,9 +6,14 @@ import re
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.parameter import Parameter
 from sensor_msgs.msg import BatteryState
 
 import llm_planner.msg as msgs
@@ -16,10 +21,14 @@ from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.drivers.tello_sockets import COMMAND_PORT
 from llm_planner.robots.library import RobotLibrary
+from llm_planner.ros.body import BodySettings, first_skill
+from llm_planner.ros.robot_node import RobotNode
 from llm_planner.ros.snapshot import Snapshot
+from llm_planner.sim.emulator.firmware import TelloFirmware
 from llm_planner.sim.emulator.network import EmulatorSettings, TelloNetwork
+from llm_planner.srv import Stop
 from tests.robots.loopback import loopback
-from tests.ros.nodes import wait_until
+from tests.ros.nodes import Spinner, wait_until
 from tests.ros.test_robot_node import CHAIR, Operator, start_operator, statuses  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.ros
@@ -50,6 +59,73 @@ def test_a_plan_is_flown_by_the_drone(planner, drone, start_operator):  # noqa: 
     with pytest.raises(PlannerError) as caught:
         start_operator("real_2", **real())
     assert caught.value.code is ErrorCode.DUPLICATE_NODE
+
+
+@pytest.fixture
+def start_node(ros):
+    """Nodes that are spun, whether they take instructions or not."""
+    started = []
+
+    def start(name, **parameters):
+        overrides = [Parameter(key, value=value) for key, value in (parameters | {"startup_check_s": 0.0}).items()]
+        node = RobotNode(name, parameter_overrides=overrides)
+        started.append((node, Spinner(node)))
+        return node
+
+    yield start
+    for node, spinner in started:
+        spinner.stop()
+        node.close()
+
+
+def ask_to_stop(name):
+    client_node = rclpy.create_node(f"{name}_stopper")
+    client = client_node.create_client(Stop, f"/{name}/stop")
+    assert client.wait_for_service(10.0)
+    future = client.call_async(Stop.Request())
+    rclpy.spin_until_future_complete(client_node, future, SingleThreadedExecutor(), timeout_sec=10.0)
+    names = [service for service, _ in client_node.get_service_names_and_types_by_node(name, "/")]
+    client_node.destroy_node()
+    return future.result(), names
+
+
+def test_a_drone_can_be_stopped_while_it_takes_off_by_itself(drone, start_node):
+    node = start_node("real_8", **real())
+    wait_until(lambda: drone.flight.is_moving, what="a take-off")
+    response, services = ask_to_stop("real_8")
+    assert (response.was_busy, response.error_code) == (True, ErrorCode.NONE)
+    assert "/real_8/instruct" not in services  # it takes none before it is in the air
+    wait_until(lambda: node._action is not None, what="instructions")
+    assert 0.1 < drone.flight.pose.z_m < 1.0
+    assert not drone.flight.is_moving
+    assert node.failure is None
+
+
+def test_a_drone_that_does_not_take_off_ends_its_node(drone, start_node, monkeypatch):
+    receive = TelloFirmware.receive
+    monkeypatch.setattr(TelloFirmware, "receive", lambda *given: () if given[1] == "takeoff" else receive(*given))
+    node = start_node("real_9", **real())
+    wait_until(lambda: node.failure is not None, timeout_s=20.0, what="a failure")
+    assert node.failure.code is ErrorCode.SKILL_FAILED
+    assert "the drone did not take off" in node.failure.message
+    assert node._action is None
+
+
+def test_a_drone_in_the_air_does_not_take_off(drone, start_node):
+    drone.flight._pose = RobotLibrary().get("tello").start
+    node = start_node("real_10", **real())
+    assert node._action is not None
+    assert not drone.flight.is_moving
+
+
+def test_a_drone_without_a_skill_to_take_off_cannot_begin_in_the_air():
+    model = RobotLibrary().get("tello")
+    skills = {name: skill for name, skill in model.skills.items() if name != "tk"}
+    settings = BodySettings(driver="tello", take_off=True)
+    assert first_skill(settings, model) == "tk"
+    assert not first_skill(replace(settings, driver="kinematic"), model)
+    with pytest.raises(PlannerError, match="has no skill to take off"):
+        first_skill(settings, SimpleNamespace(kind=model.kind, name="glider", skills=skills))
 
 
 def test_an_instruction_does_not_say_where_a_real_drone_is(planner, drone, start_operator):  # noqa: F811

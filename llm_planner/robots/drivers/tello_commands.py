@@ -48,12 +48,8 @@ def is_too_short(motion: Motion) -> bool:
 
 def take_off(motion: Motion) -> Leg:
     """Returns a take-off."""
-    return Leg(take_off_at_once(), _counted(motion))
-
-
-def take_off_at_once() -> Command:
-    """Returns the order to take off. It is never repeated: a drone may have taken it for a late one."""
-    return Command(text="takeoff", proof=Proof.FLYING, limit_s=TAKE_OFF_LIMIT_S)
+    # It is never repeated: a drone may have taken it for a late one.
+    return Leg(Command(text="takeoff", proof=Proof.FLYING, limit_s=TAKE_OFF_LIMIT_S), _counted(motion))
 
 
 def land(motion: Motion) -> Leg:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first words with a Tello: SDK mode, state stream, speed; and the first take-off, if that is wanted."""
+"""The first words with a Tello: SDK mode, state stream, speed; nothing flies."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.robots.drivers import tello_commands
-from llm_planner.robots.drivers.tello_line import BLIND_S, FALLEN_M, Command, TelloLine, Transport
+from llm_planner.robots.drivers.tello_line import FALLEN_M, Command, TelloLine, Transport
 from llm_planner.robots.effect import TakeOff, Translate
 from llm_planner.robots.model import Pose, RobotModel, Skill, trapezoids
 
@@ -63,7 +63,7 @@ class TelloConnection:
         transport: To it; closed if it does not answer.
         clock: Source of monotonic time.
         time_scale: How much faster than real time an emulated drone runs.
-        takes_off: Whether to take off now.
+        takes_off: Whether it takes off next; a drone that is in the air does not.
         timeout_s: Timeout for a drone that does not answer, in the clock's time.
         sleep: Waits for a number of seconds.
 
@@ -96,7 +96,7 @@ class TelloConnection:
             require_flyable(model)
             self._greet(timeout_s * time_scale)
             if takes_off:
-                self._take_off()
+                self._require_power()
         except BaseException:
             self.line.close()
             raise
@@ -115,33 +115,17 @@ class TelloConnection:
         for command in tello_commands.set_speed(self.speed_cm_s):
             self._do(command, "it does not keep the speed; switch it off and on")
 
-    def _take_off(self) -> None:
+    def _require_power(self) -> None:
         state = self.line.telemetry.last
-        if self._height_m() > FALLEN_M:
+        if state is None or self._height_m() > FALLEN_M or state.battery_percent >= LEAST_BATTERY_PERCENT:
             return
-        if state is not None and state.battery_percent < LEAST_BATTERY_PERCENT:
-            percent = state.battery_percent
-            raise PlannerError(ErrorCode.SKILL_FAILED, f"the Tello's battery is at {percent:g} %; charge it")
-        try:
-            self._carry_out(tello_commands.take_off_at_once())
-            is_seen = self.line.telemetry.age_s(self._now_s()) < BLIND_S
-            if is_seen and self._height_m() <= FALLEN_M:
-                self._require_success("it does not take off; is there light, and room above it?")
-            self._require_success("it may be in the air, and is told to land")
-        except BaseException:
-            self.line.say_goodbye()
-            raise
+        percent = state.battery_percent
+        raise PlannerError(ErrorCode.SKILL_FAILED, f"the Tello's battery is at {percent:g} %; charge it")
 
     def _do(self, command: Command, advice: str) -> None:
-        self._carry_out(command)
-        self._require_success(advice)
-
-    def _carry_out(self, command: Command) -> None:
         self.line.begin(command, self._now_s())
         while self.line.is_busy:
             self._wait()
-
-    def _require_success(self, advice: str) -> None:
         if not self.line.ending.is_success:
             raise PlannerError(ErrorCode.ROBOT_SILENT, f"Tello: {self.line.ending.reason}; {advice}")
 

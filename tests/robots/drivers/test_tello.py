@@ -14,10 +14,9 @@ from llm_planner import robot_connection
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.driver import SkillStatus
-from llm_planner.robots.drivers import tello_commands
 from llm_planner.robots.drivers.tello import LOST, LOW_STATES, UNSEEN
 from llm_planner.robots.drivers.tello_connection import TelloConnection
-from llm_planner.robots.drivers.tello_line import TelloLine
+from llm_planner.robots.drivers.tello_line import Command, Proof, TelloLine
 from llm_planner.robots.library import load_robot_model
 from llm_planner.robots.world import World, WorldObject
 from llm_planner.sim.emulator.faults import Faults, FaultyNetwork
@@ -56,7 +55,7 @@ def test_a_take_off_ends_at_the_height_that_the_drone_reports(tmp_path):
 def test_a_take_off_is_over_once_a_state_came_after_its_answer():
     states, answers = [], []
     line = TelloLine(SimpleNamespace(send=lambda _text: None, states=lambda: states, answers=lambda: answers))
-    line.begin(tello_commands.take_off_at_once(), 0.0)
+    line.begin(Command(text="takeoff", proof=Proof.FLYING, limit_s=20.0), 0.0)
     seen = []
     for time_s, height_cm, texts in [
         (3.0, 80, []),
@@ -633,48 +632,6 @@ def test_a_drone_that_cannot_be_flown_is_refused_and_let_go(faults, code, words)
     assert caught.value.code is code
     assert words in caught.value.message
     assert air.is_closed
-
-
-class FailingAir(Air):
-    """Loses an order to take off (``commands``), or what is answered to it (``answering``), and all that follows."""
-
-    def __init__(self, network):
-        super().__init__()
-        self._network = network
-
-    def send(self, text):
-        if text == "takeoff":
-            setattr(self, self._network, FaultyNetwork(Faults(lost=1.0), random.Random(0)))
-        super().send(text)
-
-
-@pytest.mark.parametrize(
-    ("network", "words"),
-    [("answering", "it may be in the air, and is told to land"), ("commands", "does not take off")],
-)
-def test_a_take_off_that_is_not_answered_ends_in_a_landing(network, words):
-    air = FailingAir(network)
-    with pytest.raises(PlannerError, match=words):
-        TelloConnection(MODEL, air, clock=air, takes_off=True, sleep=air.sleep)
-    assert air.is_closed
-    assert [text for _, text in air.sent][-3:] == ["land"] * 3
-    air.advance(5.0)
-    assert air.firmware.flight.pose.z_m == 0.0
-
-
-def test_a_take_off_that_is_interrupted_ends_in_a_landing():
-    air = Air()
-
-    def sleep(seconds):
-        air.advance(seconds)
-        if air.firmware.flight.pose.z_m > 0.5:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        TelloConnection(MODEL, air, clock=air, takes_off=True, sleep=sleep)
-    assert air.is_closed
-    air.advance(5.0)
-    assert air.firmware.flight.pose.z_m == 0.0
 
 
 def test_two_calls_at_once_are_a_programming_error():

@@ -95,8 +95,8 @@ class Pilot:
         model=MODEL,
         **firmware,
     ):
-        self.air = Air(seed=seed, **firmware)
-        self.connection = TelloConnection(MODEL, self.air, clock=self.air, takes_off=is_flying, sleep=self.air.sleep)
+        self.air = Air(seed=seed, pose=MODEL.start if is_flying else None, **firmware)
+        self.connection = TelloConnection(MODEL, self.air, clock=self.air, sleep=self.air.sleep)
         line, pose = self.connection.line, self.connection.pose
         speed_cm_s = self.connection.speed_cm_s
         self.line = line
