@@ -180,16 +180,15 @@ class RobotNode(Node):
         self._show_timer = steady_timer(self, robot_view.PERIOD_S, self._guard(self._show))
         self._show_timer.cancel()  # until there is a subscriber
         steady_timer(self, max(SHORTEST_PERIOD_S, PERIOD_S / max(1.0, body.time_scale)), self._guard(self._tick))
-        self._control.start()
         if self._first_skill and self._robot.pose.z_m <= 0.0:
             self._robot.stop("it begins in the air", (SkillCall(self._first_skill),))
-            self._control.wake()
         else:
             self._take_instructions()
+        self._control.start()
 
     def _take_instructions(self) -> None:
         """Lets the robot be instructed, unless what it was to do first has failed: then the node ends."""
-        if self._robot.own_failure.startswith(f"{self._first_skill}: ") and self._first_skill:
+        if self._first_skill and self._robot.own_failure.startswith(f"{self._first_skill}: "):
             self.failure = PlannerError(
                 ErrorCode.SKILL_FAILED,
                 f"{self._robot.own_failure}: the drone did not take off (is there light, and room above it?), or is in "

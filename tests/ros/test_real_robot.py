@@ -28,7 +28,7 @@ from llm_planner.sim.emulator.firmware import TelloFirmware
 from llm_planner.sim.emulator.network import EmulatorSettings, TelloNetwork
 from llm_planner.srv import Stop
 from tests.robots.loopback import loopback
-from tests.ros.nodes import Spinner, wait_until
+from tests.ros.nodes import Spinner, starting, wait_until
 from tests.ros.test_robot_node import CHAIR, Operator, start_operator, statuses  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.ros
@@ -61,21 +61,23 @@ def test_a_plan_is_flown_by_the_drone(planner, drone, start_operator):  # noqa: 
     assert caught.value.code is ErrorCode.DUPLICATE_NODE
 
 
-@pytest.fixture
-def start_node(ros):
-    """Nodes that are spun, whether they take instructions or not."""
-    started = []
+class Alone:
+    """A robot's node that is spun, whether it takes instructions or not."""
 
-    def start(name, **parameters):
+    def __init__(self, name, **parameters):
         overrides = [Parameter(key, value=value) for key, value in (parameters | {"startup_check_s": 0.0}).items()]
-        node = RobotNode(name, parameter_overrides=overrides)
-        started.append((node, Spinner(node)))
-        return node
+        self.node = RobotNode(name, parameter_overrides=overrides)
+        self._spinner = Spinner(self.node)
 
-    yield start
-    for node, spinner in started:
-        spinner.stop()
-        node.close()
+    def stop(self):
+        self._spinner.stop()
+        self.node.close()
+
+
+@pytest.fixture
+def start_alone(ros):
+    with starting(Alone) as start:
+        yield start
 
 
 def ask_to_stop(name):
@@ -89,8 +91,8 @@ def ask_to_stop(name):
     return future.result(), names
 
 
-def test_a_drone_can_be_stopped_while_it_takes_off_by_itself(drone, start_node):
-    node = start_node("real_8", **real())
+def test_a_drone_can_be_stopped_while_it_takes_off_by_itself(drone, start_alone):
+    node = start_alone("real_8", **real()).node
     wait_until(lambda: drone.flight.is_moving, what="a take-off")
     response, services = ask_to_stop("real_8")
     assert (response.was_busy, response.error_code) == (True, ErrorCode.NONE)
@@ -101,19 +103,19 @@ def test_a_drone_can_be_stopped_while_it_takes_off_by_itself(drone, start_node):
     assert node.failure is None
 
 
-def test_a_drone_that_does_not_take_off_ends_its_node(drone, start_node, monkeypatch):
+def test_a_drone_that_does_not_take_off_ends_its_node(drone, start_alone, monkeypatch):
     receive = TelloFirmware.receive
     monkeypatch.setattr(TelloFirmware, "receive", lambda *given: () if given[1] == "takeoff" else receive(*given))
-    node = start_node("real_9", **real())
+    node = start_alone("real_9", **real()).node
     wait_until(lambda: node.failure is not None, timeout_s=20.0, what="a failure")
     assert node.failure.code is ErrorCode.SKILL_FAILED
     assert "the drone did not take off" in node.failure.message
     assert node._action is None
 
 
-def test_a_drone_in_the_air_does_not_take_off(drone, start_node):
+def test_a_drone_in_the_air_does_not_take_off(drone, start_alone):
     drone.flight._pose = RobotLibrary().get("tello").start
-    node = start_node("real_10", **real())
+    node = start_alone("real_10", **real()).node
     assert node._action is not None
     assert not drone.flight.is_moving
 
