@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
-import numpy as np
-
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import Urgency
 from llm_planner.language.parser import parse
@@ -115,15 +113,15 @@ def workload(name: str) -> WorkloadSpec:
 def compose(spec: WorkloadSpec, seed: int, robots: RobotLibrary) -> Trace:
     """Returns a trace of ``spec``; the same seed gives the same trace."""
     arrivals, content = random.Random(f"{spec.name}/{seed}/arrivals"), random.Random(f"{spec.name}/{seed}/content")
-    free_at_s = np.zeros(spec.num_robots)
+    free_at_s = [0.0] * spec.num_robots
     requests: list[TraceRequest] = []
     num_left_out = 0
     now_s = arrivals.expovariate(spec.events_per_s)
     while now_s < spec.duration_s:
         for _ in range(arrivals.randint(1, spec.max_tasks_per_event)):
             task = TASKS[arrivals.choice(spec.tasks)]
-            free = np.flatnonzero(free_at_s <= now_s)
-            if not free.size:
+            free = [index for index, free_s in enumerate(free_at_s) if free_s <= now_s]
+            if not free:
                 num_left_out += 1
                 continue
             index = arrivals.choice(free)
