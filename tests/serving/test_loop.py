@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loop with a scripted backend, step by step in virtual time."""
 
+from dataclasses import replace
+
 import pytest
 
 from llm_planner.core.config import SchedulerConfig
@@ -8,7 +10,7 @@ from llm_planner.core.errors import ErrorCode
 from llm_planner.core.time_utility import TimeUtility
 from llm_planner.serving.events import Finished, PlanComplete, SegmentReady
 from llm_planner.serving.fake import FakeBackend, FakeTokenizer
-from tests.serving.builders import failed, make_loop, started, succeeded
+from tests.serving.builders import failed, make_loop, make_request, started, succeeded
 from tests.serving.loop_run import Run
 
 NETWORK_S = SchedulerConfig().network_latency_s
@@ -29,6 +31,22 @@ def test_a_plan_from_end_to_end(policy):
     assert result.metrics.num_suspensions == (3 if policy == "fcfs_segment" else 0)  # the end comes after the last one
     assert result.metrics.num_cached_tokens > 0
     assert run.loop.status.num_goals == 0
+
+
+def test_no_segment_takes_less_than_no_time_whatever_a_backend_says_of_its_steps():
+    class Overstating(FakeBackend):
+        states_s = 10.0
+
+        def execute(self, scheduled):
+            self.states_s *= 0.9
+            return replace(super().execute(scheduled), duration_s=self.states_s)
+
+    loop = make_loop(backend=Overstating(plans={"go": "a();b();c();"}), policy="fcfs_stream")
+    loop.submit(make_request(), 0.0)
+    events = [event for _ in range(40) for event in loop.step(0.0)]
+    took_s = [event.segment.generation_time_s for event in events if isinstance(event, SegmentReady)]
+    assert len(took_s) == 3
+    assert min(took_s) >= 0.0
 
 
 def test_whole_plan_policies_deliver_at_the_end():
