@@ -47,8 +47,7 @@ from llm_planner.prediction.profile import AUTO, EngineProfile
 from llm_planner.prediction.throughput.estimated import known_speed
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.scheduling.pipeline.pacers import require_pacer
-from llm_planner.scheduling.policies import make_policy
-from llm_planner.scheduling.policies.memory_safe import MemorySafe
+from llm_planner.scheduling.policies import decides_by_lengths, make_policy
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.scheduling.step_times import ENOUGH_STEPS
 from llm_planner.serving.admission import Admission
@@ -200,8 +199,7 @@ def _preparer(
     plans: Preparer = plan_preparer(config, backend, library, encoder)
     if length_predictor is not None:
         executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="length")
-        predicts_all = isinstance(make_policy(config.scheduler.policy), MemorySafe)
-        plans = LengthPreparer(plans, length_predictor, executor, predicts_all)
+        plans = LengthPreparer(plans, length_predictor, executor, decides_by_lengths(config.scheduler.policy))
     unit = ProseUnit(config.chat_segments)
     return ChatPreparer(plans=plans, library=library, encoder=encoder, sampling=_sampling(config), unit=unit)
 

@@ -317,7 +317,7 @@ class PlannerLoop:
         start_s = max(goal.written_at_s, goal.generation.segment_started_at_s)
         for segment in progress.segments:
             self._budgets.lengths.observe_segment(goal, segment)
-            took_s = max(0.0, now_s - start_s)  # a backend may state more for the step before than that has taken
+            took_s = max(0.0, now_s - start_s)  # a backend may have overstated the step before
             goal.hold(replace(segment, generation_time_s=took_s), now_s)
             start_s = now_s
         until_s = self._waits_until_s(goal)

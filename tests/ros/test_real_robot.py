@@ -103,14 +103,32 @@ def test_a_drone_can_be_stopped_while_it_takes_off_by_itself(drone, start_alone)
     assert node.failure is None
 
 
-def test_a_drone_that_does_not_take_off_ends_its_node(drone, start_alone, monkeypatch):
-    receive = TelloFirmware.receive
-    monkeypatch.setattr(TelloFirmware, "receive", lambda *given: () if given[1] == "takeoff" else receive(*given))
+@pytest.mark.parametrize("is_order_lost", [True, False], ids=["the order is lost", "its answer is lost"])
+def test_a_take_off_that_is_not_answered_ends_the_node_and_in_a_landing(drone, start_alone, monkeypatch, is_order_lost):
+    received, rises, receive, tick = [], [], TelloFirmware.receive, TelloFirmware.tick
+
+    def hear(firmware, text, *given):
+        received.append(text)
+        return [] if is_order_lost and text == "takeoff" else receive(firmware, text, *given)
+
+    def go_on(firmware, *given):
+        answers = tick(firmware, *given)
+        rises.append(firmware.flight.is_flying)
+        return [] if "takeoff" in received else answers
+
+    monkeypatch.setattr(TelloFirmware, "receive", hear)
+    monkeypatch.setattr(TelloFirmware, "tick", go_on)
     node = start_alone("real_9", **real()).node
     wait_until(lambda: node.failure is not None, timeout_s=20.0, what="a failure")
     assert node.failure.code is ErrorCode.SKILL_FAILED
     assert "the drone did not take off" in node.failure.message
     assert node._action is None
+    assert any(rises) is not is_order_lost
+    num_received = len(received)
+    node.end_goals()  # as its process does then
+    node._robot.close()
+    wait_until(lambda: "land" in received[num_received:], what="an order to land")
+    wait_until(lambda: not drone.flight.is_flying, what="a landing")
 
 
 def test_a_drone_in_the_air_does_not_take_off(drone, start_alone):

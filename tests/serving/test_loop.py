@@ -33,7 +33,7 @@ def test_a_plan_from_end_to_end(policy):
     assert run.loop.status.num_goals == 0
 
 
-def test_no_segment_takes_less_than_no_time_whatever_a_backend_says_of_its_steps():
+def test_a_generation_time_is_not_negative_if_a_backend_overstates_its_steps():
     class Overstating(FakeBackend):
         states_s = 10.0
 

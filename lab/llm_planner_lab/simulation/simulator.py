@@ -16,8 +16,7 @@ from llm_planner.core.segment import ReportStatus, Segment, SegmentReport, Situa
 from llm_planner.language.prose import ProseUnit
 from llm_planner.prediction.execution_time import ProfiledTimes
 from llm_planner.prediction.profile import Chunk, EngineProfile
-from llm_planner.scheduling.policies import make_policy
-from llm_planner.scheduling.policies.memory_safe import MemorySafe
+from llm_planner.scheduling.policies import decides_by_lengths, make_policy
 from llm_planner.scheduling.scheduler import Scheduler
 from llm_planner.serving.events import Event, Finished, SegmentReady
 from llm_planner.serving.inbox import DeferredTime
@@ -274,8 +273,7 @@ def _script(row: TraceRequest, scripts: ScriptLibrary) -> Script:
 
 def _prediction_s(config: SimulationConfig) -> float:
     """Returns what predicting a length adds to a prompt's first step: nothing where no policy decides by lengths."""
-    predicts = isinstance(make_policy(config.scheduler.policy), MemorySafe)
-    return config.profile.host.prediction_s.value if predicts else 0.0
+    return config.profile.host.prediction_s.value if decides_by_lengths(config.scheduler.policy) else 0.0
 
 
 def plan_request(row: TraceRequest) -> PlanRequest:

@@ -12,6 +12,7 @@ from llm_planner.scheduling.policies.edf_segment import EdfSegment
 from llm_planner.scheduling.policies.fcfs import Fcfs, FcfsSegment, FcfsStream
 from llm_planner.scheduling.policies.gain_density import GainDensity
 from llm_planner.scheduling.policies.interface import Policy
+from llm_planner.scheduling.policies.memory_safe import MemorySafe
 from llm_planner.scheduling.policies.pud import Pud
 from llm_planner.scheduling.policies.pud_printed import PudPrinted
 from llm_planner.scheduling.policies.tardiness import Tardiness
@@ -51,3 +52,11 @@ def make_policy(name: str) -> Policy:
         known = ", ".join(policy_names())
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"no scheduling policy {name!r}; known are {known}")
     return _POLICIES[name]()
+
+
+def decides_by_lengths(name: str) -> bool:
+    """Returns whether the policy of that name decides by how long outputs are predicted to be.
+
+    Raises: as ``make_policy``.
+    """
+    return isinstance(make_policy(name), MemorySafe)

@@ -51,7 +51,7 @@ def test_two_drones_fly_over_udp_at_the_same_time():
     with emulated(1, 2) as network, ExitStack() as open_lines:
         connections = []
         for number in (1, 2):
-            connections.append(connect(loopback(number), takes_off=True))
+            connections.append(connect(loopback(number)))
             open_lines.callback(connections[-1].line.close)
         for connection, call in zip(connections, [("mf", 100.0), ("tc", 90.0)], strict=True):
             _, results = fly(connection, ("tk",), call, ("ld",))
