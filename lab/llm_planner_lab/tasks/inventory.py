@@ -11,6 +11,8 @@ answer can be known.
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from llm_planner.planning.safety.living import is_living
 from llm_planner_lab.tasks.arm import put_plan
@@ -34,6 +36,35 @@ THINGS_SEEN = (150, 580)
 """In a long scene: some 1,000 to 3,500 tokens."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Store:
+    """A scene, and the things that are at each of its places."""
+
+    robot: str
+    basket: str
+    contents: dict[str, list[str]]
+    objects: tuple[PlacedObject, ...]
+
+    def ask(self, rng: random.Random, meant: Sequence[str], *, held_out: bool) -> Task:
+        """Returns the task to deal with all that is at ``meant``, one place after the other."""
+        if self.robot == "tello":
+            said, go_to, deal_with = "say", "g('{}');", "l('{}');".format
+        else:
+            said, go_to, deal_with = "put", "move_to({});", partial(put_plan, y=self.basket)
+        template = choose(rng, TEMPLATES[said], held_out=held_out)
+        return Task(
+            family=f"inventory_{len(meant)}",
+            robot=self.robot,
+            instruction=fill(
+                template, x=" and ".join(_words(place, len(self.contents[place])) for place in meant), y=self.basket
+            ),
+            scene=", ".join(thing.name for thing in self.objects),
+            plan="".join(go_to.format(place) + "".join(map(deal_with, self.contents[place])) for place in meant),
+            objects=self.objects,
+            goal=("same_outcome",),
+        )
+
+
 def sample_inventory(rng: random.Random, num_things: int, num_calls: int, *, held_out: bool = False) -> Task:
     """Returns a task with about ``num_things`` things in its scene and ``num_calls`` calls in its plan.
 
@@ -43,8 +74,18 @@ def sample_inventory(rng: random.Random, num_things: int, num_calls: int, *, hel
         num_calls: A place takes one, a name one, a thing that is brought somewhere two.
         held_out: Draw sentences that training never sees.
     """
+    return sample_inventories(rng, num_things, num_calls, 1, held_out=held_out)[0]
+
+
+def sample_inventories(
+    rng: random.Random, num_things: int, num_calls: int, num_tasks: int, *, held_out: bool = False
+) -> list[Task]:
+    """Returns the same and further tasks in the same scene, ``num_tasks`` in all or as many as it has places.
+
+    The further ones ask for what is at places of about the same size, so that their plans are about as long.
+    """
     robot, spot = rng.choice(("tello", "indy7")), rng.choice(SPOTS)
-    num_meant, calls_of_one = rng.choices((1, 2), _SHARES)[0], 1 if robot == "tello" else 2
+    num_meant, calls_of_one = _num_meant(rng), 1 if robot == "tello" else 2
     num_asked = max(num_meant, (num_calls - num_meant) // calls_of_one)
     sizes = [num_asked] if num_meant == 1 else _split(rng, num_asked)
     while sum(sizes) + len(sizes) < num_things:  # other places have as much on them, give or take
@@ -55,25 +96,15 @@ def sample_inventory(rng: random.Random, num_things: int, num_calls: int, *, hel
     contents = {
         f"{spot}_{number}": [next(things) for _ in range(size)] for number, size in zip(numbers, sizes, strict=True)
     }
-    meant = list(contents)[:num_meant]
-    order = rng.sample(list(contents), len(contents))
-    names = [name for one in order for name in (one, *contents[one])]
-    place = rng.choice(PLACES)
-    template = choose(rng, TEMPLATES["say" if robot == "tello" else "put"], held_out=held_out)
-    if robot == "tello":
-        plan = "".join(f"g('{one}');" + "".join(f"l('{name}');" for name in contents[one]) for one in meant)
-    else:
-        plan = "".join(f"move_to({one});" + "".join(put_plan(name, place) for name in contents[one]) for one in meant)
-        names.insert(0, place)
-    return Task(
-        family=f"inventory_{num_meant}",
-        robot=robot,
-        instruction=fill(template, x=" and ".join(map(_words, meant, sizes)), y=place),
-        scene=", ".join(names),
-        plan=plan,
-        objects=tuple(_placed(rng, name, *_SPREAD[robot]) for name in names),
-        goal=("same_outcome",),
-    )
+    places, basket = list(contents), rng.choice(PLACES)
+    order = rng.sample(places, len(places))
+    names = [*([basket] if robot == "indy7" else []), *(name for one in order for name in (one, *contents[one]))]
+    objects = tuple(_placed(rng, name, *_SPREAD[robot]) for name in names)
+    store = _Store(robot, basket, contents, objects)
+    meant = [places[:num_meant]]
+    while len(meant) < min(num_tasks, len(places)):
+        meant.append(rng.sample(places, min(_num_meant(rng), len(places))))
+    return [store.ask(rng, some, held_out=held_out) for some in meant]
 
 
 def long_inventory(rng: random.Random, *, held_out: bool = False) -> Task:
@@ -86,6 +117,10 @@ def _words(spot: str, count: int) -> str:
     """Returns how an instruction calls what is at a place; how many there should be, stock records say."""
     said = spot.replace("_", " ")
     return f"all {count} things on {said}" if count > 1 else f"the one thing on {said}"
+
+
+def _num_meant(rng: random.Random) -> int:
+    return rng.choices((1, 2), _SHARES)[0]
 
 
 def _split(rng: random.Random, count: int) -> list[int]:

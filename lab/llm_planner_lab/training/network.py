@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import DynamicCache, LlamaConfig, LlamaForCausalLM
 from transformers.utils.logging import disable_progress_bar
 
 disable_progress_bar()  # one of ours stands there already
@@ -53,10 +53,24 @@ def add_dropout(network: LlamaForCausalLM, share: float) -> None:
     network.model.embed_tokens.register_forward_hook(drop)
 
 
-def hidden_states(network: LlamaForCausalLM, token_ids: Tensor) -> Tensor:
-    """Returns the normed last hidden states, (batch, length, hidden); token_ids is (batch, length)."""
-    network.set_attn_implementation("eager" if token_ids.shape[1] <= _LONGEST_EAGER else "sdpa")
-    states: Tensor = network.model(input_ids=token_ids, use_cache=False).last_hidden_state
+def hidden_states(network: LlamaForCausalLM, token_ids: Tensor, scene_ids: Tensor | None = None) -> Tensor:
+    """Returns the normed last hidden states, (batch, length, hidden).
+
+    Args:
+        network: Which computes them.
+        token_ids: (batch, length).
+        scene_ids: (1, scene_length): what every sequence goes on from, computed once for all; None for nothing.
+    """
+    scene = None
+    length = token_ids.shape[1] + (0 if scene_ids is None else scene_ids.shape[1])
+    network.set_attn_implementation("eager" if length <= _LONGEST_EAGER else "sdpa")
+    if scene_ids is not None and scene_ids.shape[1] > 0:
+        scene = DynamicCache()
+        network.model(input_ids=scene_ids, past_key_values=scene)
+        scene.batch_repeat_interleave(token_ids.shape[0])
+    states: Tensor = network.model(
+        input_ids=token_ids, past_key_values=scene, use_cache=scene is not None
+    ).last_hidden_state
     return states
 
 

@@ -146,7 +146,7 @@ class Trainer:
             batch = self.stream.next(self.progress, self._mean_loss("induction"))
             loss = self._learn(batch)
             self.step += 1
-            self.num_tokens += batch.token_ids.numel() * self.options.workers
+            self.num_tokens += (batch.token_ids.numel() + batch.scene_ids.numel()) * self.options.workers
             self._losses[batch.kind].append(loss)
             if self.rank > 0:
                 continue
@@ -269,7 +269,7 @@ class Trainer:
 
     def _token_losses(self, batch: Batch, counts: Tensor) -> Tensor:
         """Returns the losses of the tokens that count, one after the other; ``counts`` has no first token."""
-        logits = self.network.lm_head(hidden_states(self.network, batch.token_ids[:, :-1])[counts])
+        logits = self.network.lm_head(hidden_states(self.network, batch.token_ids[:, :-1], batch.scene_ids)[counts])
         return functional.cross_entropy(logits.float(), batch.token_ids[:, 1:][counts], reduction="none")
 
     def _average(self) -> None:

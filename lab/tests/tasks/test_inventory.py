@@ -9,7 +9,14 @@ import pytest
 from llm_planner.demo.goal_tests import is_achieved
 from llm_planner.planning.instruction.shown_scene import shown_scene
 from llm_planner.robots.library import RobotLibrary
-from llm_planner_lab.tasks.inventory import MAX_CALLS, SPOTS, TEMPLATES, long_inventory, sample_inventory
+from llm_planner_lab.tasks.inventory import (
+    MAX_CALLS,
+    SPOTS,
+    TEMPLATES,
+    long_inventory,
+    sample_inventories,
+    sample_inventory,
+)
 from llm_planner_lab.tasks.sentence import split
 
 LIBRARY = RobotLibrary()
@@ -64,6 +71,19 @@ def test_the_reference_plan_succeeds_and_a_shorter_one_does_not(task):
     assert is_achieved(task, task.plan, model) == (True, "")
     shorter = task.plan.replace(task.plan[task.plan.rindex("l('" if task.robot == "tello" else "pick(") :], "")
     assert not is_achieved(task, shorter, model)[0]
+
+
+def test_further_tasks_ask_for_other_things_of_the_same_scene():
+    for seed in range(10):
+        tasks = sample_inventories(random.Random(seed), 120, 14, 6)
+        assert len(tasks) == 6
+        assert len({task.scene for task in tasks}) == 1
+        assert len({task.plan for task in tasks}) > 3
+        assert all(named(task) == asked(task) and visited(task) == places(task) for task in tasks)
+
+
+def test_a_scene_with_few_places_has_few_tasks():
+    assert len(sample_inventories(random.Random(0), 8, 9, 6)) < 6
 
 
 def test_the_length_of_scene_and_plan_is_what_was_asked_for():

@@ -2,15 +2,18 @@
 """Batches: reproducible, the plan is the target, difficulty grows."""
 
 import random
+import re
 from dataclasses import replace
 
 import pytest
 
+from llm_planner_lab.tasks.inventory import THINGS_SEEN
 from llm_planner_lab.tasks.replanned import sample_replanned
 from llm_planner_lab.tasks.sample import Task, sample
 from llm_planner_lab.tasks.scene import PlacedObject
 from llm_planner_lab.training.data import (
     BatchStream,
+    InventoryStream,
     collate,
     difficulty_at,
     encode_replanned,
@@ -79,6 +82,30 @@ def test_difficulty_grows(early, late):
     assert one.max_objects < two.max_objects
     assert one.max_clauses <= two.max_clauses
     assert difficulty_at(1.0).max_objects == 200
+
+
+def test_what_is_asked_about_one_inventory_is_learned_together(tokenizer):
+    stream = InventoryStream(tokenizer, 0, max_objects=100)
+    batch = next(some for some in (stream.next(0.0, 0.0) for _ in range(100)) if some.kind == "tasks")
+    scene = tokenizer.decode(batch.scene_ids[0])
+    assert batch.token_ids.shape[0] > 1
+    said = set()
+    for token_ids, is_target, is_said in zip(batch.token_ids, batch.is_target, batch.is_said, strict=True):
+        said.add(tokenizer.decode(token_ids[is_said]))
+        *plan, end = token_ids[is_target].tolist()
+        names = re.findall(r"[a-z]+_\d+", tokenizer.decode(plan))
+        assert names
+        assert all(name in scene for name in names)
+        assert end == tokenizer.eos_token_id
+    assert len(said) > 1
+
+
+def test_scenes_of_inventories_are_long_at_the_end_of_a_run(tokenizer):
+    for progress, is_long in ((0.0, False), (1.0, True)):
+        stream = InventoryStream(tokenizer, 0, max_objects=560, max_length=100_000)
+        drawn = [batch.scene_ids for batch in (stream.next(progress, 0.0) for _ in range(8)) if batch.kind == "tasks"]
+        assert drawn
+        assert all((tokenizer.decode(ids[0]).count(",") >= THINGS_SEEN[0] - 1) == is_long for ids in drawn)
 
 
 def test_random_strings_become_fewer_once_the_model_copies():

@@ -38,6 +38,24 @@ def test_our_engine_reads_what_is_trained(tmp_path, length):
     torch.testing.assert_close(actual, expected, atol=2e-4, rtol=2e-4)
 
 
+@pytest.mark.parametrize("length", [12, 300])
+def test_what_goes_on_from_a_scene_is_as_if_each_had_read_it(length):
+    network = small()
+    scene, rest = torch.randint(3, 300, (1, 40)), torch.randint(3, 300, (3, length))
+    gradients = []
+    for whole in (True, False):
+        network.zero_grad()
+        states = (
+            hidden_states(network, torch.cat([scene.expand(3, -1), rest], 1))[:, 40:]
+            if whole
+            else hidden_states(network, rest, scene)
+        )
+        states.square().sum().backward()
+        gradients.append((states.detach(), *(parameter.grad for parameter in network.parameters())))
+    for expected, actual in zip(*gradients, strict=True):
+        torch.testing.assert_close(actual, expected, atol=1e-3, rtol=1e-3)
+
+
 def test_turning_weights_to_bfloat16_leaves_positions_exact():
     network = small()
     MasterWeights(network)
