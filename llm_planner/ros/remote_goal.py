@@ -199,17 +199,22 @@ class RemoteGoal:
     # What comes in
 
     def _on_feedback(self, message: PlanTask.Impl.FeedbackMessage) -> None:
-        now_s = self._endpoints.clock.now_s()
+        """Delivers what came. Segments that cannot be read are asked for, as if they had been lost."""
+        now_s, feedback = self._endpoints.clock.now_s(), message.feedback
         self._adopt(now_s)
-        self._take(message.feedback.segments, message.feedback.num_segments, now_s)
-
-    def _take(self, messages: list[msgs.Segment], num_segments: int, status_at_s: float) -> None:
-        """Delivers segments of this goal; asks for those that are missing."""
         try:
-            segments = [conversions.to_segment(message, self._handle.goal_id) for message in messages]
+            self._take(feedback.segments, feedback.num_segments, now_s)
         except PlannerError as error:
             self._endpoints.node.get_logger().error(f"segments are refused: {error}", throttle_duration_sec=1.0)
-            segments = []
+            self._take([], feedback.num_segments, now_s)
+
+    def _take(self, messages: list[msgs.Segment], num_segments: int, status_at_s: float) -> None:
+        """Delivers segments of this goal; asks for those that are missing.
+
+        Raises:
+            PlannerError: As of ``to_segment``. Then none of them is delivered.
+        """
+        segments = [conversions.to_segment(message, self._handle.goal_id) for message in messages]
         self._handle.offer(segments, num_segments)
         if self._handle.has_gap:
             self._resync(status_at_s)
@@ -255,7 +260,12 @@ class RemoteGoal:
             return
         code, text = conversions.to_error(response.goal_error_code, response.goal_error_msg)
         if code in CARRIED_OUT:  # it has ended so, or not yet
-            self._take(response.segments, response.num_segments, self._listed_at_s)
+            try:
+                self._take(response.segments, response.num_segments, self._listed_at_s)
+            except PlannerError as error:  # the next answer would be the same
+                what = f"planner {self._endpoints.planner} has sent what is no segment: {error}"
+                self._abandon(PlannerError(ErrorCode.ENGINE_FAILED, what))
+                return
         if response.is_finished and is_in_limbo:
             self._end(PlannerError(code, text))
 

@@ -426,6 +426,26 @@ def test_an_answer_to_a_resync_that_comes_after_a_stop_changes_nothing(robot):
     assert robot.started == []
 
 
+@pytest.mark.parametrize("is_once", [True, False])
+def test_a_segment_that_cannot_be_read_is_asked_for_and_ends_the_goal_if_it_comes_again(robot, is_once):
+    goal_id = robot.instruct()
+    robot.spin()
+    first, second = messages(goal_id, "mf(100);", "mf(110);")
+    robot.feed(goal_id, [first])
+    robot.run(1.0)
+    second.generation_time_s = -1.0
+    robot.feed(goal_id, [second], 2)
+    ((request, answer),) = robot.node.client.asked
+    assert request.first_index == 1
+    second.generation_time_s = 1.0 if is_once else -1.0
+    answer.set_result(GetSegments.Response(segments=[second], num_segments=2))
+    robot.run(30.0)
+    assert len(robot.started) == (2 if is_once else 1)
+    assert robot.action.cancelled == ([] if is_once else [goal_id])
+    robot.spin()
+    assert [outcome.error_code for outcome in robot.outcomes] == ([] if is_once else [ErrorCode.ENGINE_FAILED])
+
+
 @pytest.fixture
 def stopped(robot):
     """Returns what stops a robot in the midst of a goal, whose id it returns; the planner has not ended that goal."""
