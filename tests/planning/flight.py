@@ -34,7 +34,8 @@ MOVES = {"mf": (1, 0, 0), "mb": (-1, 0, 0), "ml": (0, 1, 0), "mr": (0, -1, 0), "
 RANGES = {**dict.fromkeys(MOVES, (20, 500)), "tc": (1, 360), "tu": (1, 360), "d": (0, 60)}
 NAMED = {"iv", "ox", "oy", "ow", "oh", "od", "s", "o", "a", "g"}
 WORDED = {"sa", "l", "p"}
-BARE = {"tk", "ld", "h", "tp", "rp"}
+BARE = {"tk", "ld", "h", "home", "tp", "rp"}
+HOME_M = (0.0, 0.0, 1.0)
 TEXTS = {"sa", "p"}
 TRAVEL_M = 4.5
 TOLERANCE_M = 1e-5
@@ -121,6 +122,8 @@ class Flight:
             self.z = 1.0
         elif name == "ld":
             self.z = 0.0
+        elif name == "home":
+            self.fly_home()
         elif name in ("s", "sa"):
             self.yaw -= 45 * self.rng.randint(0, 8)
         elif name in ("o", "a", "g"):
@@ -156,6 +159,12 @@ class Flight:
         self.z += distance_m * axis[2]
         for name, value, (low, high) in zip("xyz", (self.x, self.y, self.z), self.fence, strict=True):
             self.require(low - TOLERANCE_M <= value <= high + TOLERANCE_M, f"{name} = {value:.3f} m")
+        return None
+
+    def fly_home(self):
+        if self.z == 0:
+            return self.refused_on_the_floor()
+        self.x, self.y, self.z = HOME_M
         return None
 
     def turn(self, angle_deg):

@@ -41,6 +41,7 @@ CATALOGUE = {
         "o": "orient",
         "a": "approach",
         "g": "goto",
+        "home": "",
         "l": "log",
         "p": "probe",
         "tp": "take_picture",

@@ -31,7 +31,7 @@ _REPLANNED_SHARE = 0.06  # of the tasks fail on the way
 _SPOKEN_SHARE = 0.8  # of the tasks are sentences of the corpus
 _FEWEST_THINGS = 40  # of an inventory
 _FEWEST_CALLS = 4
-_MANY_FROM = 0.5  # of a run of inventories: short scenes are known by then
+_MANY_FROM, _ALL_FROM = 0.5, 0.4  # of a run of inventories: long scenes alone, and the longest too
 _QUESTIONS = 16  # about one of them, at most
 PROMPT_WEIGHT = 0.1  # of the loss of a token of the instruction, which teaches words
 
@@ -204,7 +204,8 @@ class InventoryStream(BatchStream):
     def _draw(self, progress: float) -> Iterator[Batch]:
         rng = self._rng
         fewest = THINGS_SEEN[0] if progress > _MANY_FROM else _FEWEST_THINGS
-        most = max(2 * fewest, difficulty_at(progress, self._max_objects).max_objects)
+        at_first, at_last = 2 * _FEWEST_THINGS, self._max_objects
+        most = round(at_first * (at_last / at_first) ** min(1.0, progress / _ALL_FROM))
         num_things = _log_uniform(rng, fewest, most)
         num_calls = _log_uniform(rng, _FEWEST_CALLS, min(MAX_CALLS, num_things // 3))
         rows = [

@@ -12,6 +12,7 @@ from llm_planner.planning.instruction.orders import OrderCheck
 from llm_planner.planning.instruction.relations import RelationCheck
 from llm_planner.planning.instruction.unasked import UnaskedCheck
 from llm_planner.planning.instruction.verdict import PlanCheck
+from llm_planner.planning.instruction.way_back import WayBackCheck
 from llm_planner.robots.model import RobotModel
 
 
@@ -41,4 +42,5 @@ def instruction_checks(model: RobotModel, request: PlanRequest, *, is_copying: b
         AmountCheck(model, request.instruction),
         AmbiguityCheck(model, request.instruction, request.scene),
         OmissionCheck(model, request.instruction, request.scene),
+        WayBackCheck(model, request.instruction),
     ]

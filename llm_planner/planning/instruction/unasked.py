@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
-from llm_planner.robots.effect import Land, Place, Push, TakeOff, Translate
+from llm_planner.robots.effect import Home, Land, Place, Push, TakeOff, Translate
 from llm_planner.robots.model import RobotModel
 
 _LEFT_OR_RIGHT = r"left|right|lft|rgt|\brt\b|\brite\b|write|wright|reich|\bport\b|starboard|side|clock|\b[lr]\b"
@@ -35,6 +35,11 @@ _GROUND = (
 _AIR = (
     r"off|up|air|ris(?:e|ing)|launch|lift|start|fly|flight|go|leave|hover|wake|take|get|climb|ascen|begin|sky|jump|hop|wing|spin"
     r"|rotor|motor|engine|ground|floor|aloft|chock|depart|aff|taking"
+)
+_HOME = (
+    r"home|homing|hame|hous|back|return|retir|retreat|retract|withdr|repatriat|reset|base|start|beg[ai]n|origin|initial|launch|came"
+    r"|dock|park|rest|roost|sleep|relax|eas|stow|tuck|fold|place|posi|pose|postur|repos|neutral|spot|corner|clear|scarce"
+    r"|away|out of|off|finish|done|casa"
 )
 _WARNING = re.compile(
     r"evad|escap|avoid|flee|away|dodg|pursu|chas|attack|colli|crash|injur|hurt|protect|beware|brace|danger|careful|caution|hazard"
@@ -109,5 +114,7 @@ def _act(effect: object) -> tuple[str, str]:
             return "taking off", _AIR
         case Land():
             return "landing", _GROUND
+        case Home():
+            return "going home", _HOME
         case _:
             return "", ""

@@ -43,6 +43,18 @@ def test_takes_off_moves_turns_and_lands():
     assert pilot.driver.state.pose.z_m == 0.0
 
 
+def test_flies_straight_back_to_the_start_from_wherever_it_is():
+    pilot = Pilot()
+    for call in [("mf", 300.0), ("tc", 90.0), ("mf", 200.0), ("mu", 50.0), ("home",)]:
+        assert pilot.do(*call).status is SUCCEEDED, call
+    assert pilot.motions[-1].startswith("go -200 -300 -50 ")
+    pose = pilot.driver.state.pose
+    assert (pose.x_m, pose.y_m, pose.z_m) == pytest.approx((0.0, 0.0, 1.0), abs=0.02)
+    assert pose.yaw_deg == -90
+    assert pilot.do("home").status is SUCCEEDED
+    assert len(pilot.motions) == 5  # it is there
+
+
 def test_a_take_off_ends_at_the_height_that_the_drone_reports(tmp_path):
     model = load_robot_model(edited(tmp_path, "altitude_m: 1.0", "altitude_m: 2.0"))
     pilot = Pilot(is_flying=False, model=model)

@@ -3,6 +3,7 @@
 
 import random
 import re
+import zlib
 
 import pytest
 
@@ -188,17 +189,22 @@ def test_another_way_begins_where_the_first_one_failed():
 
 
 def test_of_the_plans_of_people_one_in_a_thousand_leaves_out_what_its_sentence_names():
+    """An eighth of the sentences, chosen by what they are: more authors change the rest of them in nothing."""
     rng = random.Random(0)
-    frames = [frame for frame in corpus() if not frame.is_danger and "unclear" not in frame.plan]
-    tasks = [literal(rng, frame, has_scene=True) for frame in rng.sample(frames, 3000)]
-    flagged = []
+    chosen = [frame for frame in corpus() if zlib.crc32(frame.sentence.encode()) % 8 == 0]
+    tasks = [literal(rng, frame, has_scene=True) for frame in chosen if not frame.is_danger]
+    flagged, num_judged = [], 0
     for task in tasks:
+        if "unclear(" in task.plan or "fail(" in task.plan:
+            continue
         try:
-            if "fail(" not in task.plan and left_out(task.instruction, task.scene, task.plan, task.robot):
+            if left_out(task.instruction, task.scene, task.plan, task.robot):
                 flagged.append(task.instruction)
         except PlannerError:  # too far from where it starts
             continue
-    assert len(flagged) <= 3, flagged
+        num_judged += 1
+    assert num_judged > 8000
+    assert len(flagged) <= num_judged / 1000, flagged
 
 
 @pytest.mark.parametrize(("scene", "is_searched"), [("zither, tray", False), ("zither_1, zither_2, tray", True)])

@@ -22,7 +22,7 @@ from llm_planner.robots.effect import (
     Translate,
     Turn,
 )
-from llm_planner.robots.model import Pose, RobotModel, Skill
+from llm_planner.robots.model import Pose, RobotKind, RobotModel, Skill
 from llm_planner.robots.world import ObjectRole, WorldObject
 
 NUM_POINTS = 8
@@ -55,9 +55,12 @@ class Trial:
     length: float | None = None
 
 
-def is_tried(skill: Skill) -> bool:
-    """Returns whether physics says how long a skill takes: a look, a word or a pause takes what its model says."""
-    return isinstance(skill.effect, _MOVING)
+def is_tried(skill: Skill, robot: RobotKind) -> bool:
+    """Returns whether physics says how long a skill takes: a look, a word or a pause takes what its model says.
+
+    So does a drone's flight to a thing or home, which takes as long as the way is far.
+    """
+    return isinstance(skill.effect, _MOVING) and not (isinstance(skill.effect, Home) and robot is RobotKind.DRONE)
 
 
 def groups(model: RobotModel, names: Iterable[str]) -> list[list[Skill]]:
@@ -84,7 +87,7 @@ def trials(model: RobotModel, rng: random.Random, *, num_calls: int, held_out: b
         num_calls: Of each group of skills that share a duration model, at least: they take turns.
         held_out: Whether arguments are drawn from the whole range instead of from the grid.
     """
-    for group in groups(model, (skill.name for skill in model.skills.values() if is_tried(skill))):
+    for group in groups(model, (skill.name for skill in model.skills.values() if is_tried(skill, model.kind))):
         num_rounds = -(-num_calls // (len(group) * NUM_POINTS))
         for skill in group:
             for index in range(NUM_POINTS * num_rounds):

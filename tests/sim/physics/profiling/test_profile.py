@@ -32,7 +32,7 @@ def draw(model, *, held_out, seed=0, num_calls=96):
 def test_what_a_body_does_not_do_is_not_tried():
     tried = {trial.skill for trial in draw(TELLO, held_out=False)}
     assert {"mf", "mu", "tc", "tk", "ld", "s"} <= tried
-    assert not tried & {"iv", "l", "d", "tp", "p", "h", "rp", "g", "o", "a"}
+    assert not tried & {"iv", "l", "d", "tp", "p", "h", "rp", "g", "o", "a", "home"}
     assert {trial.skill for trial in draw(INDY7, held_out=False)} == {
         "pick",
         "place",
@@ -42,7 +42,7 @@ def test_what_a_body_does_not_do_is_not_tried():
         "open",
         "close",
     }
-    assert not is_tried(TELLO.skills["iv"])
+    assert not is_tried(TELLO.skills["iv"], TELLO.kind)
 
 
 @pytest.mark.parametrize("held_out", [False, True])

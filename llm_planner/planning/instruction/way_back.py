@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A way back that an instruction orders and its plan leaves out.
+
+"Fly to the letter box, see if the flag is up and come back" must not end at the letter box, nor one metre behind it.
+How far it is depends on where the thing was found, so only a skill that returns to the start is a way back. Not judged
+are plans that only fly stated ways: how far these lead back is a matter of amounts.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from llm_planner.core.skill import SkillCall
+from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
+from llm_planner.robots.effect import Approach, GoTo, Home, Say, Translate
+from llm_planner.robots.model import RobotModel
+
+_START = (
+    r"(?:home|to (?:the |your |our )?"
+    r"(?:home|base|start(?:ing)?|launch|take ?off|own|usual|old|initial|original|place|spot|post)"
+    r"(?: (?:place|point|spot|position|pose|pad|base))?"
+    r"|(?:to )?(?:where(?:ver)?|the (?:place|point|spot)) you (?:\w+ )?"
+    r"(?:started|start|began|begin|came|set|took|left|were))"
+)
+_ADVERBS = r"(?: (?:on|off|over|right|straight|all the way|along|now|safely|then|yourself))*"
+_END = (
+    r"(?: (?:again|please|then|now|safely|straight ?away|afterwards|after that|only|quick(?:ly)?|at once))*"
+    r"(?: ?[,.;:!?]|$| (?:and|then|before|to (?:tell|say|report|land|let|show))\b)"
+)
+_ORDERED = re.compile(
+    r"(?:^|[,.;:!?] ?|\b(?:and|then|please|so|you to|also|finally|(?:can|could|will|would) you|just|now) )"
+    rf"(?:(?:come|fly|go|head|get|move|make (?:it|your way)){_ADVERBS}(?: back)? {_START}"
+    rf"|come{_ADVERBS} back(?: here| to (?:me|us))?"
+    rf"|return(?: {_START}| here| to (?:me|us))?){_END}"
+)
+"""Orders to return to the start, or to whom the robot has left. "Go back" alone may be backwards."""
+_CHANGED = re.compile(
+    r"\b(?:mean|meant|actually|well|not?|dont|instead|sorry|scratch|rather|tell you what|im|i am|i stand|home is)\b"
+)
+"""What may take such an order back, or say where that is."""
+_MARKS = re.compile(r"['\u2019]")
+
+
+@dataclass(slots=True)
+class WayBackCheck(PlanCheck):
+    """Follows one plan to its end.
+
+    Args:
+        model: Of the robot.
+        instruction: As it came; untrusted.
+    """
+
+    model: RobotModel
+    instruction: str
+    _texts: list[str] = field(default_factory=list, init=False)  # that the plan says
+    _is_back: bool = field(default=False, init=False)
+    _has_visited: bool = field(default=False, init=False)
+    _flies_stated_ways: bool = field(default=False, init=False)
+
+    def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:
+        """Notes where the calls of another statement leave the robot."""
+        for call in calls:
+            match self.model.skills[call.name].effect:
+                case Home():
+                    self._is_back = True
+                case GoTo() | Approach():
+                    self._is_back, self._has_visited = False, True
+                case Translate():
+                    self._flies_stated_ways = True
+                case Say():
+                    self._texts.extend(str(text) for text in call.arguments)
+                case _:
+                    pass
+        return Verdict.EXPLAINED
+
+    def finish(self) -> Verdict:
+        """Returns how the whole plan stands: where a way back is ordered, it must have one."""
+        if self._is_back or (self._flies_stated_ways and not self._has_visited):
+            return Verdict.EXPLAINED
+        said = _plain(self.instruction[:4096])
+        for text in self._texts:
+            said = said.replace(_plain(text), " ")
+        order = _ORDERED.search(said)
+        if order is None or _CHANGED.search(said, order.end()):
+            return Verdict.EXPLAINED
+        return self.contradicted("the plan leaves out the way back")
+
+
+def _plain(text: str) -> str:
+    return " ".join(_MARKS.sub("", text.lower()).split())
