@@ -2,8 +2,8 @@
 """A way back that an instruction orders and its plan leaves out.
 
 "Fly to the letter box, see if the flag is up and come back" must not end at the letter box, nor one metre behind it.
-How far it is depends on where the thing was found, so only a skill that returns to the start is a way back. Not judged
-are plans that only fly stated ways: how far these lead back is a matter of amounts.
+How far it is depends on where the thing was found, so only a skill that returns to the start is a way back. Behind
+ways of stated lengths alone another one may be, too: whether it is as long is a matter of amounts.
 """
 
 import re
@@ -55,9 +55,9 @@ class WayBackCheck(PlanCheck):
     _texts: list[str] = field(default_factory=list, init=False)  # that the plan says
     _is_back: bool = field(default=False, init=False)
     _has_visited: bool = field(default=False, init=False)
-    _flies_stated_ways: bool = field(default=False, init=False)
+    _num_stated_ways: int = field(default=0, init=False)
 
-    def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:
+    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
         """Notes where the calls of another statement leave the robot."""
         for call in calls:
             match self.model.skills[call.name].effect:
@@ -66,7 +66,7 @@ class WayBackCheck(PlanCheck):
                 case GoTo() | Approach():
                     self._is_back, self._has_visited = False, True
                 case Translate():
-                    self._flies_stated_ways = True
+                    self._num_stated_ways += 1 + text.count("{")
                 case Say():
                     self._texts.extend(str(text) for text in call.arguments)
                 case _:
@@ -75,7 +75,7 @@ class WayBackCheck(PlanCheck):
 
     def finish(self) -> Verdict:
         """Returns how the whole plan stands: where a way back is ordered, it must have one."""
-        if self._is_back or (self._flies_stated_ways and not self._has_visited):
+        if self._is_back or (self._num_stated_ways > 1 and not self._has_visited):
             return Verdict.EXPLAINED
         said = _plain(self.instruction[:4096])
         for text in self._texts:

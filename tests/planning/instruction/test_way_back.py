@@ -47,9 +47,10 @@ def test_a_flight_to_a_thing_does_not_end_there_where_a_way_back_is_ordered(orde
     assert problems(order, "g(mailbox);tp();home();") == []
 
 
-def test_coming_home_is_more_than_a_landing():
+@pytest.mark.parametrize("plan", ["ld();", "mb(300);ld();"])
+def test_coming_home_is_more_than_a_landing_or_a_guess(plan):
     order = "that'll do, so come on home and put yourself down on the ground"
-    assert problems(order, "ld();") == [LEFT_OUT]
+    assert problems(order, plan)
     assert problems(order, "home();ld();") == []
 
 
@@ -59,6 +60,7 @@ def test_coming_home_is_more_than_a_landing():
         ("go to the mailbox, then come back down to the floor", "g(mailbox);ld();"),
         ("go to the mailbox and come back two metres", "g(mailbox);mb(200);"),
         ("fly 2 m forward and come back", "mf(200);mb(200);"),
+        ("fly a square and come back to where you started", "4{mf(100);tc(90);}"),
         ("go to the mailbox and back to the chair", "g(mailbox);g(chair);"),
         ("go to the mailbox and say 'come back home'", "g(mailbox);l('come back home');"),
         ("go to the mailbox, they want to come back home", "g(mailbox);"),
