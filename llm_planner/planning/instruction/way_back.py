@@ -22,16 +22,20 @@ _START = (
     r"|(?:to )?(?:where(?:ver)?|the (?:place|point|spot)) you (?:\w+ )?"
     r"(?:started|start|began|begin|came|set|took|left|were))"
 )
-_ADVERBS = r"(?: (?:on|off|over|right|straight|all the way|along|now|safely|then|yourself))*"
+_SPEAKER = r"(?: here| to (?:me|us))"
+_ADVERBS = r"(?: (?:on|off|over|right|straight|all the way|along|now|safely|then|yourself|only|first))*"
+_BEGINS = (
+    r"(?:^|[,.;:!?] ?|\b(?:and|then|please|kindly|so|also|finally|first|only|or|otherwise|just|now|you to|way"
+    r"|(?:can|could|will|would) you) )"
+)
 _END = (
-    r"(?: (?:again|please|then|now|safely|straight ?away|afterwards|after that|only|quick(?:ly)?|at once))*"
-    r"(?: ?[,.;:!?]|$| (?:and|then|before|to (?:tell|say|report|land|let|show))\b)"
+    r"(?: (?:again|please|then|now|safely|straight ?away|afterwards|after that|only|first|quick(?:ly)?|at once))*"
+    r"(?: ?[,.;:!?]|$| (?:and|then|before|if|unless|when|once|as soon|to (?:tell|say|report|land|let|show))\b)"
 )
 _ORDERED = re.compile(
-    r"(?:^|[,.;:!?] ?|\b(?:and|then|please|so|you to|also|finally|(?:can|could|will|would) you|just|now) )"
-    rf"(?:(?:come|fly|go|head|get|move|make (?:it|your way)){_ADVERBS}(?: back)? {_START}"
-    rf"|come{_ADVERBS} back(?: here| to (?:me|us))?"
-    rf"|return(?: {_START}| here| to (?:me|us))?){_END}"
+    rf"{_BEGINS}(?:(?:come|fly|go|head|get|move|return|make (?:it|your way)){_ADVERBS}(?: back)? {_START}"
+    rf"|(?:come|head){_ADVERBS} back{_SPEAKER}?|(?:get|fly){_ADVERBS} back{_SPEAKER}|return{_SPEAKER}?){_END}"
+    rf"|(?:\b(?:and|then)|,) (?:its |thats )?(?:straight )?(?:home|back (?:{_START}|here|to (?:me|us))){_END}"
 )
 """Orders to return to the start, or to whom the robot has left. "Go back" alone may be backwards."""
 _CHANGED = re.compile(
@@ -53,18 +57,18 @@ class WayBackCheck(PlanCheck):
     model: RobotModel
     instruction: str
     _texts: list[str] = field(default_factory=list, init=False)  # that the plan says
-    _is_back: bool = field(default=False, init=False)
+    _has_come_back: bool = field(default=False, init=False)
     _has_visited: bool = field(default=False, init=False)
     _num_stated_ways: int = field(default=0, init=False)
 
     def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
-        """Notes where the calls of another statement leave the robot."""
+        """Notes where the calls of another statement lead."""
         for call in calls:
             match self.model.skills[call.name].effect:
                 case Home():
-                    self._is_back = True
+                    self._has_come_back = True
                 case GoTo() | Approach():
-                    self._is_back, self._has_visited = False, True
+                    self._has_visited = True
                 case Translate():
                     self._num_stated_ways += 1 + text.count("{")
                 case Say():
@@ -75,7 +79,7 @@ class WayBackCheck(PlanCheck):
 
     def finish(self) -> Verdict:
         """Returns how the whole plan stands: where a way back is ordered, it must have one."""
-        if self._is_back or (self._num_stated_ways > 1 and not self._has_visited):
+        if self._has_come_back or (self._num_stated_ways > 1 and not self._has_visited):
             return Verdict.EXPLAINED
         said = _plain(self.instruction[:4096])
         for text in self._texts:

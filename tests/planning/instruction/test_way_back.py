@@ -61,6 +61,7 @@ def test_coming_home_is_more_than_a_landing_or_a_guess(plan):
         ("go to the mailbox and come back two metres", "g(mailbox);mb(200);"),
         ("fly 2 m forward and come back", "mf(200);mb(200);"),
         ("fly a square and come back to where you started", "4{mf(100);tc(90);}"),
+        ("come back here first, and then go to the mailbox", "home();g(mailbox);"),
         ("go to the mailbox and back to the chair", "g(mailbox);g(chair);"),
         ("go to the mailbox and say 'come back home'", "g(mailbox);l('come back home');"),
         ("go to the mailbox, they want to come back home", "g(mailbox);"),
