@@ -20,6 +20,7 @@ from llm_planner.checkpoints import (
     planner_model,
     prompt_encoder,
     resolve_model,
+    taught_verbs,
     trained_robot_models,
 )
 from llm_planner.core.clock import MonotonicClock
@@ -219,7 +220,7 @@ def plan_preparer(
         sampling=_sampling(config),
         replan_context=ReplanContext(config.replan_context),
         min_confidence=0.0 if is_scripted else min_confidence(config),
-        checks=None if is_scripted else partial(instruction_checks, is_copying=is_copying),
+        checks=None if is_scripted else partial(instruction_checks, is_copying=is_copying, verbs=taught_verbs(config)),
         trained_models=_trained(config),
     )
 

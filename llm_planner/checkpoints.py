@@ -121,6 +121,23 @@ def trained_robot_models(config: PlannerConfig) -> frozenset[str] | None:
     return frozenset(names)
 
 
+def taught_verbs(config: PlannerConfig) -> dict[str, frozenset[str]]:
+    """Returns the verbs that the configured checkpoint was taught, by robot model, as its ``planner.json`` says.
+
+    Raises:
+        PlannerError: CHECKPOINT_INVALID if ``verbs`` is no object of texts.
+    """
+    from llm_planner.engine.model_config import read_json
+
+    own = resolve_model(config.engine.model) / "planner.json"
+    verbs = read_json(own).get("verbs", {}) if own.is_file() else {}
+    if not isinstance(verbs, dict) or not all(isinstance(words, str) for words in verbs.values()):
+        raise PlannerError(
+            ErrorCode.CHECKPOINT_INVALID, f"{own}: verbs must be an object with a text for each robot model"
+        )
+    return {robot: frozenset(words.split()) for robot, words in verbs.items()}
+
+
 def build_length_predictor(config: PlannerConfig) -> LengthPredictor | None:
     """Returns what predicts the response lengths of the configured model, or None if there is nothing.
 

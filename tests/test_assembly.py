@@ -8,7 +8,7 @@ import pytest
 
 from llm_planner.assembly import build_engine, build_loop, replica_config, require_usable, torch_threads
 from llm_planner.backends.openai.dialect import DIALECTS
-from llm_planner.checkpoints import resolve_model, trained_robot_models
+from llm_planner.checkpoints import resolve_model, taught_verbs, trained_robot_models
 from llm_planner.configuration import load_config, plain_parameters
 from llm_planner.core.config import EngineConfig, OpenAIConfig, PlannerConfig, SchedulerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
@@ -234,6 +234,21 @@ def test_a_card_that_names_no_robot_models_properly_is_refused(tmp_path, names):
     (tmp_path / "planner.json").write_text(f'{{"robot_models": {names}}}')
     with pytest.raises(PlannerError, match="robot_models must be a list of names") as caught:
         trained_robot_models(config_of(tmp_path))
+    assert caught.value.code is ErrorCode.CHECKPOINT_INVALID
+
+
+def test_the_card_of_a_checkpoint_says_which_verbs_it_was_taught(tmp_path):
+    assert {"photograph", "approach"} < taught_verbs(PlannerConfig())["tello"]
+    assert taught_verbs(config_of(tmp_path)) == {}
+    (tmp_path / "planner.json").write_text('{"verbs": {"indy7": "push take"}}')
+    assert taught_verbs(config_of(tmp_path)) == {"indy7": {"push", "take"}}
+
+
+@pytest.mark.parametrize("verbs", ['"push"', '{"tello": ["push"]}', "[]"])
+def test_a_card_that_names_no_verbs_properly_is_refused(tmp_path, verbs):
+    (tmp_path / "planner.json").write_text(f'{{"verbs": {verbs}}}')
+    with pytest.raises(PlannerError, match="verbs must be an object with a text") as caught:
+        taught_verbs(config_of(tmp_path))
     assert caught.value.code is ErrorCode.CHECKPOINT_INVALID
 
 

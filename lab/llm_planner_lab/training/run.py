@@ -4,14 +4,16 @@
 import json
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch.distributed as dist
 from rich.console import Console
 from torch.multiprocessing.spawn import spawn
 
 from llm_planner_lab.progress import progress_bar
-from llm_planner_lab.tasks.frames import ROBOTS
+from llm_planner_lab.tasks.frames import ROBOTS, corpus, of_authors
 from llm_planner_lab.training.trainer import Report, Trainer, TrainOptions
+from llm_planner_lab.training.verbs import taught_verbs
 
 
 def train_planner(options: TrainOptions) -> None:
@@ -25,8 +27,10 @@ def train_planner(options: TrainOptions) -> None:
     else:
         with tempfile.TemporaryDirectory() as meeting_place:
             spawn(_work, args=(options, f"file://{meeting_place}/workers"), nprocs=options.workers)
-    own = {"prompt_style": "compact", "robot_models": list(ROBOTS)}
-    (options.output / "planner.json").write_text(json.dumps(own) + "\n")
+    own: dict[str, Any] = {"prompt_style": "compact", "robot_models": list(ROBOTS)}
+    if not options.is_inventory:
+        own["verbs"] = taught_verbs(of_authors(corpus(), options.held_out_authors, is_in=False))
+    (options.output / "planner.json").write_text(json.dumps(own, indent=1) + "\n")
 
 
 def export(run: Path, directory: Path) -> None:

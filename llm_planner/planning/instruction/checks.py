@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """All that code can say of a plan by the words of its instruction, for one request."""
 
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.planning.instruction.ambiguity import AmbiguityCheck
 from llm_planner.planning.instruction.amounts import AmountCheck
@@ -11,12 +14,19 @@ from llm_planner.planning.instruction.omissions import OmissionCheck
 from llm_planner.planning.instruction.orders import OrderCheck
 from llm_planner.planning.instruction.relations import RelationCheck
 from llm_planner.planning.instruction.unasked import UnaskedCheck
+from llm_planner.planning.instruction.verbs import VerbCheck
 from llm_planner.planning.instruction.verdict import PlanCheck
 from llm_planner.planning.instruction.way_back import WayBackCheck
 from llm_planner.robots.model import RobotModel
 
 
-def instruction_checks(model: RobotModel, request: PlanRequest, *, is_copying: bool = False) -> list[PlanCheck]:
+def instruction_checks(
+    model: RobotModel,
+    request: PlanRequest,
+    *,
+    is_copying: bool = False,
+    verbs: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> list[PlanCheck]:
     """Returns what holds a plan against its instruction.
 
     Args:
@@ -25,8 +35,10 @@ def instruction_checks(model: RobotModel, request: PlanRequest, *, is_copying: b
             the things that it names are what to keep away from. Acts that it forbids are forbidden.
         is_copying: Whether the model was taught to copy English orders and has nothing of its own to say, as the
             bundled one.
+        verbs: Of things, in the orders that it was taught, by the name of the robot model; any, where it has none.
     """
     is_urgent = request.urgency is Urgency.URGENT
+    taught = verbs.get(model.name)
     checks: list[PlanCheck] = [
         NameCheck(model, request.instruction, request.scene, says_only_what_is_asked=is_copying),
         DirectionCheck(model, request.instruction, is_urgent=is_urgent),
@@ -39,6 +51,7 @@ def instruction_checks(model: RobotModel, request: PlanRequest, *, is_copying: b
         OrderCheck(model, request.instruction),
         RelationCheck(model, request.instruction, request.scene),
         *([UnaskedCheck(model, request.instruction)] if is_copying else []),
+        *([] if taught is None else [VerbCheck(model, request.instruction, request.scene, taught)]),
         AmountCheck(model, request.instruction),
         AmbiguityCheck(model, request.instruction, request.scene),
         OmissionCheck(model, request.instruction, request.scene),

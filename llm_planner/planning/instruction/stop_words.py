@@ -103,7 +103,7 @@ _ACT = (
     r"lift|raise|open|close|wait|hover|say|tell|show|find|look|climb|rise|descend|duck|dodge|reverse)"
 )
 _ASKS = re.compile(
-    r"\b(?:then|wants?|wish|needs?(?! to\b)|prefer|supposed|meant|mean|please|goes|instead(?! of)|"
+    r"\b(?:then|want(?:s|ed)?|wish|needs?(?! to\b)|prefer|supposed|meant|mean|please|goes|instead(?! of)|"
     r"you (?:should|must)|from (?:your|the) (?:left|right)|"
     r"(?:is|are|has|have|am|s|m|re|ve) to|"
     rf"you {_WILL}|(?:and|so|but) {_ACT}|"

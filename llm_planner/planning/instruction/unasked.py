@@ -26,6 +26,7 @@ _UP = (
 _DOWN = (
     r"down|dwn|low|descen|drop|drap|duck|dip|sink|doon|dawn|deep|below|under|beneath|fall|floor|ground|squat|crouch|stoop|lose"
     r"|less|sett?l|close|bottom|height|come|dive|up|high|correct|reduc|plummet|subside|minus|climb|return|was|were|here|again"
+    r"|undo|hop"
 )
 _GROUND = (
     r"land|down|ground|floor|touch|sit|park|rest|stop|perch|dock|deck|home|base|finish|done|end|pad|put|set|low|alight"
@@ -39,7 +40,7 @@ _AIR = (
 _HOME = (
     r"home|homing|hame|hous|back|return|retir|retreat|retract|withdr|repatriat|reset|base|start|beg[ai]n|origin|initial|launch|came"
     r"|dock|park|rest|roost|sleep|relax|eas|stow|tuck|fold|place|posi|pose|postur|repos|neutral|spot|corner|clear|scarce"
-    r"|away|out of|off|finish|done|casa"
+    r"|away|out of|off|finish|done|casa|bk|here|(?:with|to) me|come in|rth|round trip"
 )
 _WARNING = re.compile(
     r"evad|escap|avoid|flee|away|dodg|pursu|chas|attack|colli|crash|injur|hurt|protect|beware|brace|danger|careful|caution|hazard"
