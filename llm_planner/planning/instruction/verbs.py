@@ -8,7 +8,7 @@ Most of what a robot cannot do is said so ("peel the apple", "squash that wasp")
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.instruction.mentions import marked
@@ -55,14 +55,25 @@ class VerbCheck(PlanCheck):
     instruction: str
     scene: str
     taught: Collection[str]
+    _names: frozenset[str] = field(init=False)
+    _unknown: list[tuple[str, frozenset[str]]] | None = field(default=None, init=False)  # None until it is needed
+
+    def __post_init__(self) -> None:
+        self._names = frozenset(scene_names(self.scene))
 
     def feed(self, calls: Iterable[SkillCall], _text: str, /) -> Verdict:
         """Returns how the plan stands with the calls of another statement."""
         things = {name for call in calls for name in acted_on(self.model, call)}
-        if not things:
-            return Verdict.EXPLAINED
-        for verb, meant in verbs_of_things(self.instruction, things.union(scene_names(self.scene))):
-            if verb not in self.taught and not things.isdisjoint(meant):
+        for verb, meant in self._unknown_verbs(things) if things else ():
+            if not things.isdisjoint(meant):
                 thing = min(things & meant).replace("_", " ")
                 return self.contradicted(f"it is not known what it is to {verb} the {thing}")
         return Verdict.EXPLAINED
+
+    def _unknown_verbs(self, things: Collection[str]) -> list[tuple[str, frozenset[str]]]:
+        """Returns the unknown verbs of the instruction with what they stand before; read again for things not seen."""
+        if self._unknown is None or not self._names.issuperset(things):
+            self._names = self._names.union(things)
+            verbs = verbs_of_things(self.instruction, self._names)
+            self._unknown = [(verb, meant) for verb, meant in verbs if verb not in self.taught]
+        return self._unknown
