@@ -24,6 +24,7 @@ _VERB = re.compile(
     r"(?:^|[,;] |\b(?:and|then|please|kindly|you|to|now|just|so|or) )"
     rf"([a-z]+) (?:(?:{'|'.join(_BEFORE_A_THING)}) )*@(\d+)"
 )
+_SHORTEST = 5  # letters: "pour" is no misspelled "your"
 _NO_VERBS = {*_BEFORE_A_THING, *bare_words("not never no neither except but bar without only yes ok okay well")}
 
 
@@ -75,5 +76,25 @@ class VerbCheck(PlanCheck):
         if self._unknown is None or not self._names.issuperset(things):
             self._names = self._names.union(things)
             verbs = verbs_of_things(self.instruction, self._names)
-            self._unknown = [(verb, meant) for verb, meant in verbs if verb not in self.taught]
+            self._unknown = [(verb, meant) for verb, meant in verbs if not self._is_taught(verb)]
         return self._unknown
+
+    def _is_taught(self, verb: str) -> bool:
+        """Returns whether a verb is taught, or one of them with one typing error ("sllide")."""
+        return verb in self.taught or any(_is_one_error_apart(verb, taught) for taught in self.taught)
+
+
+def _is_one_error_apart(word: str, other: str) -> bool:
+    """Returns whether one letter is wrong, missing or too many, or two are swapped; never of short words."""
+    if min(len(word), len(other)) < _SHORTEST or abs(len(word) - len(other)) > 1:
+        return False
+    begin = _num_same(word, other)
+    end = _num_same(word[begin:][::-1], other[begin:][::-1])
+    one, two = word[begin : len(word) - end], other[begin : len(other) - end]
+    return max(len(one), len(two)) <= 1 or (len(one) == 2 and one == two[::-1])
+
+
+def _num_same(word: str, other: str) -> int:
+    """Returns with how many of the same letters two words begin."""
+    pairs = enumerate(zip(word, other, strict=False))
+    return next((index for index, (a, b) in pairs if a != b), min(len(word), len(other)))

@@ -12,7 +12,7 @@ from llm_planner.planning.safety.gate import SafetyGate
 from llm_planner.robots.library import RobotLibrary
 
 INDY7 = RobotLibrary().get("indy7")
-TAUGHT = frozenset({"put", "take", "push", "if", "on"})
+TAUGHT = frozenset({"put", "take", "push", "if", "on", "slide"})
 
 
 def problem(instruction, plan, scene="needle, cup, tray"):
@@ -44,6 +44,10 @@ def test_nothing_is_done_to_what_stands_behind_an_unknown_verb(instruction):
         ("not the cup, the needle goes on the tray", "pick(needle);place(needle,tray);"),
         ("if the needle is there, push it to the right", "?iv(needle){push(needle,right_area);}"),
         ("thread the needle", "say('I cannot');"),
+        ("silde the cup to the right", "push(cup,right_area);"),
+        ("sllide the cup to the right", "push(cup,right_area);"),
+        ("slyde the cup to the right", "push(cup,right_area);"),
+        ("slidr the cup to the right", "push(cup,right_area);"),
     ],
 )
 def test_other_words_before_a_thing_are_no_matter(instruction, plan):
