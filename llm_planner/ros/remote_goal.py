@@ -263,7 +263,7 @@ class RemoteGoal:
             try:
                 self._take(response.segments, response.num_segments, self._listed_at_s)
             except PlannerError as error:  # the next answer would be the same
-                what = f"planner {self._endpoints.planner} has sent what is no segment: {error}"
+                what = f"planner {self._endpoints.planner} has a segment that this robot cannot read: {error}"
                 self._abandon(PlannerError(ErrorCode.ENGINE_FAILED, what))
                 return
         if response.is_finished and is_in_limbo:

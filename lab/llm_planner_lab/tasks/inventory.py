@@ -38,10 +38,10 @@ THINGS_SEEN = (150, 580)
 
 @dataclass(frozen=True, slots=True)
 class _Store:
-    """A scene, and the things that are at each of its places."""
+    """A scene, the things that are at each of its places, and where an arm puts them."""
 
     robot: str
-    basket: str
+    container: str
     contents: dict[str, list[str]]
     objects: tuple[PlacedObject, ...]
 
@@ -50,13 +50,13 @@ class _Store:
         if self.robot == "tello":
             said, go_to, deal_with = "say", "g('{}');", "l('{}');".format
         else:
-            said, go_to, deal_with = "put", "move_to({});", partial(put_plan, y=self.basket)
+            said, go_to, deal_with = "put", "move_to({});", partial(put_plan, y=self.container)
         template = choose(rng, TEMPLATES[said], held_out=held_out)
         return Task(
             family=f"inventory_{len(meant)}",
             robot=self.robot,
             instruction=fill(
-                template, x=" and ".join(_words(place, len(self.contents[place])) for place in meant), y=self.basket
+                template, x=" and ".join(_words(place, len(self.contents[place])) for place in meant), y=self.container
             ),
             scene=", ".join(thing.name for thing in self.objects),
             plan="".join(go_to.format(place) + "".join(map(deal_with, self.contents[place])) for place in meant),
@@ -96,11 +96,11 @@ def sample_inventories(
     contents = {
         f"{spot}_{number}": [next(things) for _ in range(size)] for number, size in zip(numbers, sizes, strict=True)
     }
-    places, basket = list(contents), rng.choice(PLACES)
+    places, container = list(contents), rng.choice(PLACES)
     order = rng.sample(places, len(places))
-    names = [*([basket] if robot == "indy7" else []), *(name for one in order for name in (one, *contents[one]))]
+    names = [*([container] if robot == "indy7" else []), *(name for one in order for name in (one, *contents[one]))]
     objects = tuple(_placed(rng, name, *_SPREAD[robot]) for name in names)
-    store = _Store(robot, basket, contents, objects)
+    store = _Store(robot, container, contents, objects)
     meant = [places[:num_meant]]
     while len(meant) < min(num_tasks, len(places)):
         meant.append(rng.sample(places, min(_num_meant(rng), len(places))))

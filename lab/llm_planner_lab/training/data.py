@@ -4,7 +4,7 @@
 import math
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -45,14 +45,19 @@ class Batch:
         is_target: (num_seqs, length); True where the loss counts the token.
         is_said: (num_seqs, length); True where the token belongs to an instruction.
         kind: ``induction`` or ``tasks``.
-        scene_ids: (1, scene_length): tokens that every sequence goes on from; they are computed once.
+        scene_ids: (1, scene_length): tokens that every sequence goes on from, computed once; None for nothing.
     """
 
     token_ids: Tensor
     is_target: Tensor
     is_said: Tensor
     kind: str
-    scene_ids: Tensor = field(default_factory=lambda: torch.zeros((1, 0), dtype=torch.long))
+    scene_ids: Tensor | None = None
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens that are computed, padding included."""
+        return self.token_ids.numel() + (0 if self.scene_ids is None else self.scene_ids.numel())
 
 
 def difficulty_at(progress: float, max_objects: int = 200) -> Difficulty:
@@ -214,15 +219,15 @@ class InventoryStream(BatchStream):
         scene_length = rows[0].said_from
         longest = max(len(row.token_ids) for row in rows)
         if longest <= self._max_length:
-            yield apart(rows[: max(1, scene_length // (longest - scene_length))])
+            yield collate_one_scene(rows[: max(1, scene_length // (longest - scene_length))])
 
 
 def _log_uniform(rng: random.Random, fewest: int, most: int) -> int:
     return round(math.exp(rng.uniform(math.log(fewest), math.log(most))))
 
 
-def apart(rows: list[Row]) -> Batch:
-    """Returns a batch of rows that begin with the same scene."""
+def collate_one_scene(rows: list[Row]) -> Batch:
+    """Returns a batch of rows that begin with the same scene, which it has once."""
     length = rows[0].said_from
     rest = [Row(row.token_ids[length:], row.num_prompt_tokens - length, 0) for row in rows]
     return replace(collate(rest), scene_ids=torch.tensor([rows[0].token_ids[:length]]))

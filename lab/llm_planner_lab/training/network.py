@@ -61,11 +61,11 @@ def hidden_states(network: LlamaForCausalLM, token_ids: Tensor, scene_ids: Tenso
         token_ids: (batch, length).
         scene_ids: (1, scene_length): what every sequence goes on from, computed once for all; None for nothing.
     """
-    scene = None
-    length = token_ids.shape[1] + (0 if scene_ids is None else scene_ids.shape[1])
+    scene, length = None, token_ids.shape[1]
+    if scene_ids is not None:
+        scene, length = DynamicCache(), length + scene_ids.shape[1]
     network.set_attn_implementation("eager" if length <= _LONGEST_EAGER else "sdpa")
-    if scene_ids is not None and scene_ids.shape[1] > 0:
-        scene = DynamicCache()
+    if scene is not None:
         network.model(input_ids=scene_ids, past_key_values=scene)
         scene.batch_repeat_interleave(token_ids.shape[0])
     states: Tensor = network.model(

@@ -11,7 +11,7 @@ from rich.console import Console
 from torch.multiprocessing.spawn import spawn
 
 from llm_planner_lab.progress import progress_bar
-from llm_planner_lab.tasks.frames import ROBOTS, corpus, of_authors
+from llm_planner_lab.tasks.frames import ROBOTS
 from llm_planner_lab.training.trainer import Report, Trainer, TrainOptions
 from llm_planner_lab.training.verbs import taught_verbs
 
@@ -27,10 +27,6 @@ def train_planner(options: TrainOptions) -> None:
     else:
         with tempfile.TemporaryDirectory() as meeting_place:
             spawn(_work, args=(options, f"file://{meeting_place}/workers"), nprocs=options.workers)
-    own: dict[str, Any] = {"prompt_style": "compact", "robot_models": list(ROBOTS)}
-    if not options.is_inventory:
-        own["verbs"] = taught_verbs(of_authors(corpus(), options.held_out_authors, is_in=False))
-    (options.output / "planner.json").write_text(json.dumps(own, indent=1) + "\n")
 
 
 def export(run: Path, directory: Path) -> None:
@@ -64,6 +60,10 @@ def _train(options: TrainOptions, rank: int) -> None:
                 console.print(_line(report), soft_wrap=True)
 
         trainer.run(observe)
+    own: dict[str, Any] = {"prompt_style": "compact", "robot_models": list(ROBOTS)}
+    if trainer.trained_frames:
+        own["verbs"] = taught_verbs(trainer.trained_frames)
+    (options.output / "planner.json").write_text(json.dumps(own, indent=1) + "\n")
 
 
 def _line(report: Report) -> str:

@@ -101,7 +101,7 @@ class Trainer:
         self.rank = rank
         self.checkpoint = options.output / "checkpoint.pt"
         self._corpus = () if options.is_inventory else corpus()
-        self._trained_frames = of_authors(self._corpus, options.held_out_authors, is_in=False)
+        self.trained_frames = of_authors(self._corpus, options.held_out_authors, is_in=False)
         self.tokenizer, self.network = self._start()
         add_dropout(self.network, options.dropout)
         self.network.eval()
@@ -117,7 +117,7 @@ class Trainer:
         if self.checkpoint.exists():
             self._resume()
         seed = options.seed + 7919 * self.step + 104729 * rank + 1
-        speaker = Speaker.of(self._trained_frames, self.frame_weights()) if self._trained_frames else None
+        speaker = Speaker.of(self.trained_frames, self.frame_weights()) if self.trained_frames else None
         self.stream = (
             InventoryStream(self.tokenizer, seed, max_objects=options.max_objects, max_length=_LONGEST_INVENTORY)
             if options.is_inventory
@@ -146,7 +146,7 @@ class Trainer:
             batch = self.stream.next(self.progress, self._mean_loss("induction"))
             loss = self._learn(batch)
             self.step += 1
-            self.num_tokens += (batch.token_ids.numel() + batch.scene_ids.numel()) * self.options.workers
+            self.num_tokens += batch.num_tokens * self.options.workers
             self._losses[batch.kind].append(loss)
             if self.rank > 0:
                 continue
@@ -186,7 +186,7 @@ class Trainer:
             return None
         rng = random.Random(options.seed)
         by_author: dict[str, list[Frame]] = {}
-        for frame in self._trained_frames:
+        for frame in self.trained_frames:
             by_author.setdefault(frame.author, []).append(frame)
         unsure = torch.zeros(len(by_author))
         for index, frames in list(enumerate(by_author.values()))[self.rank :: options.workers]:
@@ -197,7 +197,7 @@ class Trainer:
             dist.all_reduce(unsure)
         weights = dict(zip(by_author, unsure.clamp(min=_LEAST_WEIGHT).tolist(), strict=True))
         most = max(weights.values())
-        return [most if frame.is_danger or frame.scene else weights[frame.author] for frame in self._trained_frames]
+        return [most if frame.is_danger or frame.scene else weights[frame.author] for frame in self.trained_frames]
 
     @torch.no_grad()
     def _plan_probabilities(self, batch: Batch) -> Tensor:
@@ -233,7 +233,7 @@ class Trainer:
         options.output.mkdir(parents=True, exist_ok=True)
         tokenizer = train_tokenizer(
             random.Random(options.seed),
-            self._trained_frames,
+            self.trained_frames,
             vocab_size=options.network.vocab_size,
             num_tasks=options.vocab_tasks,
         )

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The verbs that a model is taught: with which orders of its training had a thing to do something with.
 
-python -m llm_planner_lab.training.verbs MODEL    # writes them into the planner.json of a model of this corpus
+    python -m llm_planner_lab.training.verbs MODEL --last-author 222    # writes them into the model's planner.json
+
+A run writes its own; a mean of several has those of the first one until this is called.
 """
 
 import json
 import random
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -42,11 +45,20 @@ def taught_verbs(frames: Iterable[Frame]) -> dict[str, str]:
     return {name: " ".join(sorted(found)) for name, found in verbs.items()}
 
 
-def main(model: Path) -> None:
-    """Writes the verbs of the trained authors into the planner.json of a model."""
+def trained_frames(last_author: int) -> list[Frame]:
+    """Returns the sentences of all authors up to a number, but for those who are held out."""
+    frames = of_authors(corpus(), HELD_OUT_AUTHORS, is_in=False)
+    return [frame for frame in frames if int(frame.author.partition("-")[0]) <= last_author]
+
+
+def main(
+    model: Annotated[Path, typer.Argument(help="Model directory.")],
+    last_author: Annotated[int, typer.Option(min=1, help="Number of the last author on whom it was trained.")],
+) -> None:
+    """Writes the verbs that a model was taught into its planner.json."""
     path = model / "planner.json"
     own = json.loads(path.read_text(encoding="utf-8"))
-    own["verbs"] = taught_verbs(of_authors(corpus(), HELD_OUT_AUTHORS, is_in=False))
+    own["verbs"] = taught_verbs(trained_frames(last_author))
     path.write_text(json.dumps(own, indent=1) + "\n", encoding="utf-8")
 
 

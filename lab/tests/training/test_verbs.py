@@ -3,9 +3,7 @@
 
 import random
 
-import pytest
-
-from llm_planner.checkpoints import resolve_model, taught_verbs
+from llm_planner.checkpoints import taught_verbs
 from llm_planner.core.config import EngineConfig, PlannerConfig
 from llm_planner.planning.instruction.names import bare_words
 from llm_planner.planning.instruction.verbs import VerbCheck, verbs_of_things
@@ -14,18 +12,19 @@ from llm_planner_lab.tasks.frames import CORPUS, HELD_OUT_AUTHORS, Frame, corpus
 from llm_planner_lab.tasks.spoken import literal
 from llm_planner_lab.training.refusals import judged
 from llm_planner_lab.training.verbs import taught_verbs as of_orders
+from llm_planner_lab.training.verbs import trained_frames
 
+LAST_AUTHOR = 222  # of the bundled weights (lab/corpus/README.md)
 ROBOTS = {name: RobotLibrary().get(name) for name in ("tello", "indy7")}
 TAUGHT = taught_verbs(PlannerConfig(engine=EngineConfig(model="planner-small")))
 
 
-def test_the_bundled_model_says_what_it_was_taught():
-    assert TAUGHT.keys() == ROBOTS.keys()
-    some = {name: {f for f in corpus()[::50] if f.robot == name} for name in ROBOTS}
-    assert resolve_model("planner-small").is_dir()
-    for name, frames in some.items():
-        unknown = set(of_orders(of_authors(tuple(frames), HELD_OUT_AUTHORS, is_in=False))[name].split()) - TAUGHT[name]
-        assert not unknown, unknown
+def test_the_bundled_model_has_the_verbs_of_the_authors_on_whom_it_was_trained():
+    frames = trained_frames(LAST_AUTHOR)
+    assert len({frame.author for frame in frames}) == 214
+    for name, verbs in of_orders(frames[::40]).items():
+        assert verbs
+        assert TAUGHT[name].issuperset(verbs.split())
 
 
 def test_orders_teach_their_verbs_and_refusals_do_not():
@@ -65,6 +64,5 @@ def test_most_of_what_a_robot_cannot_do_to_a_thing_has_a_verb_that_it_was_not_ta
         if verbs:
             num_impossible += 1
             num_unknown += any(verb not in TAUGHT[frame.robot] for verb in verbs)
-    if num_impossible < 300:
-        pytest.fail(f"only {num_impossible} to judge by")
+    assert num_impossible > 300
     assert num_unknown / num_impossible >= 0.5

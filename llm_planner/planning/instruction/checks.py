@@ -35,7 +35,7 @@ def instruction_checks(
             the things that it names are what to keep away from. Acts that it forbids are forbidden.
         is_copying: Whether the model was taught to copy English orders and has nothing of its own to say, as the
             bundled one.
-        verbs: Of things, in the orders that it was taught, by the name of the robot model; any, where it has none.
+        verbs: With which its training did something to a thing, by robot model; of others no verb is judged.
     """
     is_urgent = request.urgency is Urgency.URGENT
     taught = verbs.get(model.name)

@@ -6,6 +6,7 @@ thing. So nothing is done to a thing that the instruction has behind a verb with
 Most of what a robot cannot do is said so ("peel the apple", "squash that wasp"), and code need not know any of it.
 """
 
+import difflib
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ _VERB = re.compile(
     r"(?:^|[,;] |\b(?:and|then|please|kindly|you|to|now|just|so|or) )"
     rf"([a-z]+) (?:(?:{'|'.join(_BEFORE_A_THING)}) )*@(\d+)"
 )
-_SHORTEST = 5  # letters: "pour" is no misspelled "your"
+_SHORTEST, _CLOSE = 5, 0.8  # letters; of ``difflib``: "pour" is no misspelled "your"
 _NO_VERBS = {*_BEFORE_A_THING, *bare_words("not never no neither except but bar without only yes ok okay well")}
 
 
@@ -68,7 +69,7 @@ class VerbCheck(PlanCheck):
         for verb, meant in self._unknown_verbs(things) if things else ():
             if not things.isdisjoint(meant):
                 thing = min(things & meant).replace("_", " ")
-                return self.contradicted(f"it is not known what it is to {verb} the {thing}")
+                return self.contradicted(f"this robot has not learned to {verb} the {thing}")
         return Verdict.EXPLAINED
 
     def _unknown_verbs(self, things: Collection[str]) -> list[tuple[str, frozenset[str]]]:
@@ -80,21 +81,6 @@ class VerbCheck(PlanCheck):
         return self._unknown
 
     def _is_taught(self, verb: str) -> bool:
-        """Returns whether a verb is taught, or one of them with one typing error ("sllide")."""
-        return verb in self.taught or any(_is_one_error_apart(verb, taught) for taught in self.taught)
-
-
-def _is_one_error_apart(word: str, other: str) -> bool:
-    """Returns whether one letter is wrong, missing or too many, or two are swapped; never of short words."""
-    if min(len(word), len(other)) < _SHORTEST or abs(len(word) - len(other)) > 1:
-        return False
-    begin = _num_same(word, other)
-    end = _num_same(word[begin:][::-1], other[begin:][::-1])
-    one, two = word[begin : len(word) - end], other[begin : len(other) - end]
-    return max(len(one), len(two)) <= 1 or (len(one) == 2 and one == two[::-1])
-
-
-def _num_same(word: str, other: str) -> int:
-    """Returns with how many of the same letters two words begin."""
-    pairs = enumerate(zip(word, other, strict=False))
-    return next((index for index, (a, b) in pairs if a != b), min(len(word), len(other)))
+        """Returns whether a verb is taught, or a misspelled one that is ("sllide"); of short words nobody can tell."""
+        long = [taught for taught in self.taught if len(taught) >= _SHORTEST]
+        return verb in self.taught or bool(difflib.get_close_matches(verb, long, n=1, cutoff=_CLOSE))

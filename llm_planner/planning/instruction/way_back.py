@@ -42,6 +42,7 @@ _CHANGED = re.compile(
     r"\b(?:mean|meant|actually|well|not?|dont|instead|sorry|scratch|rather|tell you what|im|i am|i stand|home is)\b"
 )
 """What may take such an order back, or say where that is."""
+_LOOP = re.compile(r"\d+\{")
 _MARKS = re.compile(r"['\u2019]")
 
 
@@ -61,7 +62,7 @@ class WayBackCheck(PlanCheck):
     _has_visited: bool = field(default=False, init=False)
     _num_stated_ways: int = field(default=0, init=False)
 
-    def feed(self, calls: Iterable[SkillCall], text: str, /) -> Verdict:
+    def feed(self, calls: Iterable[SkillCall], statement: str, /) -> Verdict:
         """Notes where the calls of another statement lead."""
         for call in calls:
             match self.model.skills[call.name].effect:
@@ -70,7 +71,7 @@ class WayBackCheck(PlanCheck):
                 case GoTo() | Approach():
                     self._has_visited = True
                 case Translate():
-                    self._num_stated_ways += 1 + text.count("{")
+                    self._num_stated_ways += 2 if _LOOP.match(statement) else 1
                 case Say():
                     self._texts.extend(str(text) for text in call.arguments)
                 case _:

@@ -58,7 +58,7 @@ class Trial:
 def is_tried(skill: Skill, robot: RobotKind) -> bool:
     """Returns whether physics says how long a skill takes: a look, a word or a pause takes what its model says.
 
-    So does a drone's flight to a thing or home, which takes as long as the way is far.
+    So does a drone's flight home: as that to a thing, it takes as long as the way is far, which no argument says.
     """
     return isinstance(skill.effect, _MOVING) and not (isinstance(skill.effect, Home) and robot is RobotKind.DRONE)
 
