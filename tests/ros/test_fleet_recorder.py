@@ -109,14 +109,19 @@ def test_a_recorder_that_is_killed_leaves_a_file_that_can_be_read(start_planner,
     command = [sys.executable, "-m", "llm_planner.ros.recorder_node", "--ros-args", "-p", f"path:={path}"]
     with subprocess.Popen([*command, "-p", "planner:=/killed_tape"], stderr=subprocess.DEVNULL) as process:
         try:
-            wait_until(lambda: path.is_file() and path.stat().st_size > 5000, 30.0)
+            wait_until(lambda: path.is_file() and path.stat().st_size > 5000 and models_in(path), 60.0)
             os.kill(process.pid, signal.SIGKILL)
         finally:
             process.kill()
     recording = Recording(path)
-    statuses = [message.decode() for message in recording.messages() if message.topic == "/killed_tape/status"]
+    assert models_in(path, recording) == {"planner-small"}
     assert recording.is_cut
-    assert {status.model for status in statuses} == {"planner-small"}
+
+
+def models_in(path, recording=None):
+    """Returns the models that the statuses name of a planner whose recording is perhaps still being written."""
+    messages = (recording or Recording(path)).messages()
+    return {message.decode().model for message in messages if message.topic == "/killed_tape/status"}
 
 
 def test_a_disk_that_is_full_ends_the_recording_with_a_reason(start_planner, start_recorder, path):
