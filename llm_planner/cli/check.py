@@ -94,7 +94,7 @@ def _print(segments: list[Segment], refusal: PlannerError | None) -> None:
         times = [f"{seconds:.1f}" for seconds in (expected.min_s, expected.p50_s, expected.p90_s)]
         table.add_row(str(segment.index), segment.text, *times)
     if segments:
-        console.print(table)
+        console.print(table, markup=False)
     if refusal:
         print_error(refusal)
         return

@@ -96,7 +96,9 @@ def tello(
         stop.wait()
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False}
+)
 def run(
     context: typer.Context,
     script: Annotated[Path, typer.Argument(help="A Python program; what follows it are its arguments.", exists=True)],

@@ -93,6 +93,8 @@ def up(
     _require_addresses(tello or ())
     if record is not None and record.exists():
         raise PlannerError(ErrorCode.INVALID_FILE, f"{record} exists; record to another file")
+    if record is not None and not record.absolute().parent.is_dir():
+        raise PlannerError(ErrorCode.INVALID_FILE, f"there is no directory {record.parent} to record to; make it first")
     composition = Composition(
         drones=drones,
         arms=arms,
@@ -117,7 +119,7 @@ def up(
     with emulator, Fleet(composition.commands(), network=network, restart_commands=restarts) as fleet:
         console.print(f"planner /planner and {names} are starting; Ctrl-C stops them")
         console.print(network.meaning, soft_wrap=True)
-        console.print(_next_step(composition), soft_wrap=True)
+        console.print(_next_step(composition, network), soft_wrap=True)
         _watch(fleet, stop)
 
 
@@ -130,12 +132,12 @@ def _require_addresses(tellos: Sequence[str]) -> None:
             raise PlannerError(ErrorCode.INVALID_CONFIG, f"--tello: {error}; give one such as 192.168.10.1") from error
 
 
-def _next_step(composition: "Composition") -> str:
+def _next_step(composition: "Composition", network: Network) -> str:
     """Returns what a person could type next."""
     from llm_planner.ros.composition import is_emulated
 
     if not composition.robots:
-        return "start a robot:  llm-planner robot drone_1"
+        return "start a robot:  llm-planner robot drone_1" + " --network host" * (network is Network.HOST)
     if not composition.drones:
         instruction = "go home"
     elif composition.tellos and not is_emulated(composition.tellos[0]):

@@ -48,6 +48,8 @@ def replay(
 
     Example: llm-planner replay flight.mcap --dashboard
     """
+    if dashboard and (png is not None or as_json):
+        raise PlannerError(ErrorCode.INVALID_CONFIG, "--dashboard plays it; give that without --png and --json")
     if dashboard:
         _play(path, speed, host, port)
         return
@@ -55,14 +57,13 @@ def replay(
     from llm_planner.monitoring.summary import summarize
 
     summary = summarize(Recording(path))
-    if png is not None:
-        _draw(path, summary, png, start_s, duration_s)
     if as_json:
         print_json({name: value for name, value in plain(summary).items() if name != "spans"})
-        return
-    _print(path, summary)
+    else:
+        _print(path, summary)
     if png is not None:
-        console.print(f"wrote {png}", soft_wrap=True)
+        _draw(path, summary, png, start_s, duration_s)
+        (error_console if as_json else console).print(f"wrote {png}", soft_wrap=True, markup=False)
 
 
 def _print(path: Path, summary: "Summary") -> None:
@@ -85,18 +86,12 @@ def _print(path: Path, summary: "Summary") -> None:
         times = (robot.execution_s, robot.waiting_s, robot.suspension_s, robot.generation_s)
         table.add_row(robot.robot_id, str(robot.num_segments), *(f"{seconds:.1f}" for seconds in times))
     if summary.robots:
-        console.print(table)
+        console.print(table, markup=False)
 
 
 def _draw(path: Path, summary: "Summary", png: Path, start_s: float, duration_s: float | None) -> None:
     spans = [_as_span(span) for span in summary.spans if span.kind in _KINDS]
-    length_s = max((span.end_s for span in spans), default=0.0)
-    shown = window(spans, start_s, length_s if duration_s is None else duration_s)
-    if not shown:
-        raise PlannerError(
-            ErrorCode.INVALID_CONFIG,
-            f"nothing happens after --start {start_s:g}; it ends at {length_s:.1f} s",
-        )
+    shown = window(spans, start_s, duration_s)
     with writing(png):
         draw_timeline(shown, png, path.stem, start_s)
 

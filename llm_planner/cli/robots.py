@@ -4,6 +4,7 @@
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 from typer.core import TyperGroup
 
@@ -65,7 +66,7 @@ def robots(
         table = Table("robot model", "kind", "skills", "description")
         for model in known_models:
             table.add_row(model.name, model.kind.value, str(len(model.skills)), model.description)
-        console.print(table)
+        console.print(table, markup=False)
         console.print("`llm-planner robots NAME` shows the skills of one.")
         return
     model = library.get(name)
@@ -87,7 +88,7 @@ def _skill_json(skill: Skill) -> dict[str, object]:
 
 
 def _print_skills(model: RobotModel) -> None:
-    table = Table(title=model.description)
+    table = Table(title=escape(model.description))
     for heading in ("skill", "arguments", "does", "example"):
         table.add_column(heading, overflow="fold")
     table.add_column("median\n(p90), s", justify="right", no_wrap=True)
@@ -99,7 +100,7 @@ def _print_skills(model: RobotModel) -> None:
         shown = f"{skill.name}({', '.join(_literal(argument) for argument in call.arguments)})"
         names = f"{skill.name}\n{skill.alias}" if skill.alias else skill.name
         table.add_row(names, arguments, skill.description, shown, times)
-    console.print(table)
+    console.print(table, markup=False)
     for line in left_out(model):
         console.print(line, style="yellow", markup=False, soft_wrap=True)
 

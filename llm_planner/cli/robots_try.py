@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from llm_planner.cli.check import judge
@@ -67,12 +68,14 @@ def _print(trial: "Trial", segments: list[Segment]) -> None:
             outcome += f": {end.reason}"
         took = "" if end is None else f"{end.duration_s:.1f}"
         table.add_row(segment.text, outcome, took, f"{segment.expected.p50_s:.1f}", f"{segment.expected.p90_s:.1f}")
-    console.print(table)
+    console.print(table, markup=False)
     for text in trial.said:
         console.print(f"said: {text}", markup=False)
     for collision in trial.collisions:
         what = collision.other.rpartition(":")[2]
-        console.print(f"[red]touched[/] {what} after {collision.time_s:.1f} s, at {collision.speed_m_per_s:.2f} m/s")
+        console.print(
+            f"[red]touched[/] {escape(what)} after {collision.time_s:.1f} s, at {collision.speed_m_per_s:.2f} m/s"
+        )
     ended = f"after {trial.duration_s:.1f} s at {_shown(trial.true or trial.believed)}"
     console.print(ended if trial.true is None else f"{ended}; believes to be at {_shown(trial.believed)}")
 

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.markup import escape
 from rich.table import Table
 
 from llm_planner.cli.options import JsonOption
@@ -57,7 +58,8 @@ def scene(
         print_json({name: [plain(thing) for thing in view.things] for name, view in shown.items()})
         return
     for name, view in shown.items():
-        console.print(_table(name, view) if view.things else f"{name}: knows of nothing; name things with --scene")
+        shown_view = _table(name, view) if view.things else f"{name}: knows of nothing; name things with --scene"
+        console.print(shown_view, markup=False)
 
 
 def _note(views: dict[str, RobotView], name: str, message: "String") -> None:
@@ -65,7 +67,7 @@ def _note(views: dict[str, RobotView], name: str, message: "String") -> None:
 
 
 def _table(name: str, view: RobotView) -> Table:
-    table = Table("name", "kind", "x, y, z in m, from its home", title=f"{name} ({view.robot_model})", box=None)
+    table = Table("name", "kind", "x, y, z in m, from its home", title=escape(f"{name} ({view.robot_model})"), box=None)
     for thing in view.things:
         x, y, z = thing.position_m
         table.add_row(thing.name, thing.kind or thing.role, f"{x:.2f}, {y:.2f}, {z:.2f}")

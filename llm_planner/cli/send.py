@@ -92,6 +92,8 @@ def send(
         raise PlannerError(
             ErrorCode.INVALID_TIME_BUDGET, f"--time-budget is {time_budget}; give seconds above 0, or 0 for none"
         )
+    if chat and urgent:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, "--chat asks for words and --urgent for motion; give one of them")
     from llm_planner.core.clock import MonotonicClock
     from llm_planner.planning.instruction.stop_words import is_stop
     from llm_planner.ros.commander import DISCOVERY_S, SIGN_OF_LIFE_S, Commander, planner_of, robot_name
@@ -131,7 +133,8 @@ def send(
         message = f"/{robot} was not done after {timeout:g} s and goes on; stop it with `llm-planner stop {robot}`"
         raise PlannerError(ErrorCode.ROBOT_SILENT, message)
     code = _show(outcome, as_json=as_json)
-    raise typer.Exit(0 if code is ErrorCode.NONE else INTERRUPTED if code is ErrorCode.STOPPED else 1)
+    is_done = code is ErrorCode.NONE and not outcome.candidates  # those were only shown
+    raise typer.Exit(0 if is_done else INTERRUPTED if code is ErrorCode.STOPPED else 1)
 
 
 def _world(path: Path) -> str:
@@ -164,7 +167,8 @@ def _show(outcome: "msgs.PlanOutcome", *, as_json: bool) -> ErrorCode:
         print_json({**shown, "error_code": int(code), "error_msg": text})
     elif code is ErrorCode.NONE and outcome.candidates:
         console.print(_choices(outcome), markup=False, soft_wrap=True)
-        console.print("[yellow]not executed[/]: confirm it in a terminal, or give it as --plan", soft_wrap=True)
+        hint = "" if _can_choose() else ": confirm it in a terminal, or give it as --plan"
+        console.print(f"[yellow]not executed[/]{hint}", soft_wrap=True)
     else:
         for segment in outcome.segments:
             console.print(_line(segment), markup=False, soft_wrap=True)
@@ -210,12 +214,16 @@ def _obeyed(
 
 def _chosen(outcome: "msgs.PlanOutcome") -> str:
     """Returns the plan that a person confirms; empty for none, and without a terminal."""
-    if not outcome.candidates or not (sys.stdin.isatty() and error_console.is_terminal):
+    if not (outcome.candidates and _can_choose()):
         return ""
     error_console.print(outcome.error_msg or "the plan:", markup=False, soft_wrap=True)
     error_console.print(_choices(outcome), markup=False, soft_wrap=True)
     number = int(typer.prompt("execute which one? 0 for none", type=int, default=0, err=True))
     return outcome.candidates[number - 1] if 0 < number <= len(outcome.candidates) else ""
+
+
+def _can_choose() -> bool:
+    return sys.stdin.isatty() and error_console.is_terminal
 
 
 def _choices(outcome: "msgs.PlanOutcome") -> str:

@@ -38,11 +38,13 @@ def worlds(
     from llm_planner.sim.physics.world_file import load_world_file, world_names
 
     if name is None:
+        if picture is not None:
+            raise PlannerError(ErrorCode.INVALID_CONFIG, "--picture draws one world; name it, such as house")
         table = Table("world", "drones", "arms", "bodies", "walkers", "description")
         for known in map(load_world_file, world_names()):
             counts = (known.drones, known.arms, known.bodies, known.walkers)
             table.add_row(known.name, *(str(len(each)) for each in counts), known.description)
-        console.print(table)
+        console.print(table, markup=False)
         return
     world_file, library = load_world_file(name), RobotLibrary()
     models = {f"drone_{n + 1}": library.get("tello") for n in range(min(drones, len(world_file.drones)))}
@@ -50,7 +52,7 @@ def worlds(
     world = build_fleet(models, world_file)
     for number, robot in enumerate(world.drones):
         LocalPort(world, robot, models[robot]).enter((), Pose(z_m=1.0 + 0.15 * (number % 4)))
-    console.print(f"{world_file.name}: {len(world.scene.things)} things, nothing overlaps")
+    console.print(f"{world_file.name}: {len(world.scene.things)} things, nothing overlaps", markup=False)
     if picture is not None:
         world.advance(after_s)
         shown = render(world, at_m=_point(look_at), distance_m=distance, azimuth_deg=azimuth, elevation_deg=elevation)

@@ -71,7 +71,8 @@ def _who(answer: Answer, names: Sequence[str]) -> Iterator[Finding]:
             continue
         text = f"no robot node /{name.strip('/')} can be seen"
         fix = (
-            "start it (`llm-planner robot NAME`); on two machines, compare ROS_DOMAIN_ID and start with network subnet"
+            "start it (`llm-planner robot NAME --network host`); on two machines, compare ROS_DOMAIN_ID and start with "
+            "network subnet"
         )
         yield Finding(check="robots", level=Level.ERROR, text=text, fix=fix)
 
@@ -105,8 +106,8 @@ def robot_at(address: str) -> Iterator[Finding]:
     except ValueError:
         try:
             number = socket.gethostbyname(address)
-        except OSError as error:
-            text = f"{address} has no address ({error.strerror or error})"
+        except (OSError, UnicodeError) as error:  # UnicodeError: a name that no name server takes
+            text = f"{address} has no address ({getattr(error, 'strerror', None) or error})"
             yield Finding(check="robots", level=Level.ERROR, text=text, fix="give its IPv4 address")
             return
     if _answers(number):

@@ -7,6 +7,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.extras import load_extra
 
 if TYPE_CHECKING:
@@ -68,14 +69,27 @@ _HATCH, _INTERRUPTED_EDGE = "////", "#7a1f1f"
 _SHORTEST_VISIBLE = 0.0015  # of the width: a segment takes milliseconds to generate, so draw at least a hairline
 
 
-def window(spans: Iterable[Span], start_s: float, duration_s: float) -> list[Span]:
-    """Returns what lies in a window of time, cut at its edges."""
-    end_s = start_s + duration_s
-    return [
+def window(spans: Sequence[Span], start_s: float, duration_s: float | None) -> list[Span]:
+    """Returns what lies in a window of time, cut at its edges; up to the end if no duration is given.
+
+    Raises:
+        PlannerError: INVALID_CONFIG if nothing does.
+    """
+    if not spans:
+        raise PlannerError(ErrorCode.INVALID_CONFIG, "nothing can be drawn: there is no goal")
+    last_s = max(span.end_s for span in spans)
+    end_s = last_s if duration_s is None else start_s + duration_s
+    shown = [
         replace(span, start_s=max(span.start_s, start_s), end_s=min(span.end_s, end_s))
         for span in spans
         if span.end_s > start_s and span.start_s < end_s
     ]
+    if not shown:
+        where = f"from {start_s:g} s on" if duration_s is None else f"from {start_s:g} to {end_s:g} s"
+        first_s = min(span.start_s for span in spans)
+        whole = f"the first goal begins at {first_s:.1f} s, the last ends at {last_s:.1f} s"
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"nothing happens {where}; {whole}")
+    return shown
 
 
 def merged(spans: Iterable[Span], gap_s: float) -> list[Span]:

@@ -76,6 +76,16 @@ def test_check_says_what_a_plan_is(plan):
     assert "mf(50);tc(90); (docs/plan_language.md); for words use `llm-planner plan`" in answer["error_msg"]
 
 
+@pytest.mark.parametrize("command", [["check"], ["robots", "try"]])
+def test_brackets_of_a_plan_are_shown_as_they_are(command):
+    plan = "l('[red]stop[/red] at [A1] [/b]');"
+    if command == ["robots", "try"]:
+        pytest.importorskip("mujoco")
+    result = runner.invoke(app, [*command, plan], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    assert plan in result.stdout
+
+
 def test_check_refuses_a_directory_of_models_that_is_not_there():
     result = runner.invoke(app, ["check", "mf(50);", "--models", "nowhere"])
     assert isinstance(result.exception, PlannerError)
@@ -230,14 +240,37 @@ def test_send_names_the_overrun_strategies():
         ({"drones": 2, "arms": 0, "tellos": ("127.0.0.11",)}, 'llm-planner send drone_1 "fly 1 m forward'),
         ({"drones": 2, "arms": 0, "tellos": ("192.168.10.1",)}, 'llm-planner send drone_1 "take off"'),  # on the floor
         ({"drones": 0, "arms": 1, "world": "house"}, 'llm-planner send arm_1 "go home"'),
-        ({"drones": 0, "arms": 0}, "llm-planner robot drone_1"),
+        ({"drones": 0, "arms": 0}, "llm-planner robot drone_1 --network host"),
     ],
 )
 def test_up_says_what_could_be_typed_next(given, said):
     from llm_planner.ros.composition import Composition, World
+    from llm_planner.ros.network import Network
 
     world = World(given["world"]) if "world" in given else None
-    assert said in fleet._next_step(Composition(**given | {"world": world}))
+    assert said in fleet._next_step(Composition(**given | {"world": world}), Network.HOST)
+
+
+@pytest.mark.ros
+@pytest.mark.parametrize(("name", "said"), [("run.mcap", "exists"), ("nowhere/run.mcap", "there is no directory")])
+def test_up_records_only_to_a_file_that_it_can_make(name, said, tmp_path, monkeypatch):
+    (tmp_path / "run.mcap").touch()
+    monkeypatch.setattr("llm_planner.ros.composition.Fleet", lambda *_, **__: 1 / 0)
+    error = runner.invoke(app, ["up", "--record", str(tmp_path / name)]).exception
+    assert error.code is ErrorCode.INVALID_FILE
+    assert said in error.message
+
+
+def test_a_picture_of_no_world_is_refused(tmp_path):
+    pytest.importorskip("mujoco")
+    error = runner.invoke(app, ["worlds", "--picture", str(tmp_path / "w.png")]).exception
+    assert error.code is ErrorCode.INVALID_CONFIG
+    assert "name it" in error.message
+
+
+def test_what_is_sent_is_a_chat_or_urgent():
+    error = runner.invoke(app, ["send", "drone_1", "hello", "--chat", "--urgent"]).exception
+    assert error.code is ErrorCode.INVALID_CONFIG
 
 
 @pytest.mark.ros

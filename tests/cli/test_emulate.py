@@ -39,9 +39,10 @@ def test_a_program_keeps_its_ports_on_one_address_and_gets_its_arguments(tmp_pat
     )
     said = tmp_path / "said"
     here = loopback(40)
-    result = runner.invoke(app, ["emulate", "run", "--address", here, str(program), str(said), "--fast"])
+    its_own = ["--fast", "--address", "127.0.0.9", "--help"]
+    result = runner.invoke(app, ["emulate", "run", "--address", here, str(program), str(said), *its_own])
     assert result.exit_code == 0, result.output
-    assert said.read_text() == f"{here} --fast"
+    assert said.read_text() == f"{here} --fast --address 127.0.0.9 --help"
 
 
 PROGRAM = """

@@ -70,7 +70,16 @@ def test_what_is_no_recording_is_refused_before_a_browser_comes(tmp_path, monkey
 
 
 def test_a_picture_of_a_time_in_which_nothing_happens_is_refused(path, tmp_path):
-    result = replay(path, "--png", tmp_path / "run.png", "--start", "1000")
+    result = replay(path, "--png", tmp_path / "run.png", "--start", "1000", "--duration", "5")
+    assert isinstance(result.exception, PlannerError)
+    assert result.exception.code is ErrorCode.INVALID_CONFIG
+    assert "nothing happens from 1000 to 1005 s; the first goal begins at " in result.exception.message
+    assert "goals ended: 1 done" in result.stdout  # what was asked for besides
+
+
+@pytest.mark.parametrize("option", [["--json"], ["--png", "run.png"]])
+def test_a_recording_is_played_or_told(path, option):
+    result = replay(path, "--dashboard", *option)
     assert isinstance(result.exception, PlannerError)
     assert result.exception.code is ErrorCode.INVALID_CONFIG
 

@@ -45,6 +45,15 @@ def test_an_example_that_no_model_reads_is_named(tmp_path: Path):
     assert "left out" not in invoke("tello").stdout
 
 
+def test_brackets_of_a_description_are_shown_as_they_are(tmp_path: Path):
+    text = (share_dir() / "robot_models" / "tello.yaml").read_text(encoding="utf-8")
+    (line,) = (line for line in text.splitlines() if line.startswith("description:"))
+    shown = "a drone [mk2] [/docs]"
+    (tmp_path / "tello.yaml").write_text(text.replace(line, f'description: "{shown}"'), encoding="utf-8")
+    assert shown in invoke("tello", "--models", str(tmp_path)).stdout
+    assert shown in invoke("--models", str(tmp_path)).stdout
+
+
 def test_a_body_is_described(tmp_path: Path):
     pytest.importorskip("mujoco")
     assert ET.fromstring(invoke("describe", "--robot", "indy7").stdout).tag == "robot"

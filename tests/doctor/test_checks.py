@@ -252,6 +252,12 @@ def test_a_host_name_without_an_address_is_an_error(monkeypatch):
     assert "Name or service not known" in finding.text
 
 
+def test_a_host_name_that_cannot_be_is_an_error():
+    (finding,) = network.robot_at("drone..1")
+    assert finding.level is Level.ERROR
+    assert "drone..1 has no address" in finding.text
+
+
 @pytest.mark.parametrize(
     ("domain", "level"), [("", None), ("0", None), ("101", None), ("102", "WARNING"), ("233", "ERROR"), ("x", "ERROR")]
 )

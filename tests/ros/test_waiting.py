@@ -19,6 +19,7 @@ from llm_planner.cli.main import app
 from llm_planner.cli.send import _obeyed
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.segment import ReportStatus
+from llm_planner.msg import PlanOutcome
 from llm_planner.ros.commander import (
     DISCOVERY_S,
     EMPTY_S,
@@ -323,6 +324,17 @@ def test_an_order_to_stop_does_not_wait_for_a_planner(start):
     start(Operator, "drone_1", planner="/slow")
     result = Send("drone_1", "stop!", "--approve", "ask").result
     assert (result.exit_code, result.stdout) == (0, "done\n")
+
+
+def test_a_plan_that_nobody_confirmed_is_not_done(start, monkeypatch):
+    start(Planner, "shown")
+    start(Operator, "drone_1", planner="/shown", time_scale=1.0)
+    shown = PlanOutcome(candidates=["mf(20);"], robot_model="tello")
+    monkeypatch.setattr("llm_planner.cli.send._obeyed", lambda *_: shown)
+    result = Send("drone_1", "mf(20);", "--approve", "ask").result
+    assert result.exit_code == 1
+    assert "mf(20);" in result.stdout
+    assert "not executed: confirm it in a terminal" in result.stdout
 
 
 def test_an_unknown_robot_is_named_with_those_that_are_there(start):

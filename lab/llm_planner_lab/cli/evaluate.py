@@ -19,7 +19,7 @@ from llm_planner.cli.options import (
     ModelsOption,
     SeedOption,
 )
-from llm_planner.cli.output import console, print_json
+from llm_planner.cli.output import console, print_json, writing
 from llm_planner.configuration import load_config
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.robots.model import RobotKind
@@ -81,6 +81,7 @@ def evaluate(
         "min_confidence": None if do_attack or do_harm else 0.0,
         "scheduler.policy": "fcfs",
     }
+    _require_place(output, files or [])
     settings = load_config(config, {name: value for name, value in overrides.items() if value is not None})
     if do_harm:
         _show_physical_safety(limit, settings, output, as_json=as_json)
@@ -194,7 +195,19 @@ def _some(items: Sequence[T], limit: int) -> Sequence[T]:
 def _write(output: Path | None, lines: Iterable[dict[str, object]]) -> None:
     if output is not None:
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-        output.write_text(text, encoding="utf-8")
+        with writing(output):
+            output.write_text(text, encoding="utf-8")
+
+
+def _require_place(output: Path | None, files: Iterable[Path]) -> None:
+    """Refuses what cannot be written, or would be lost, before a model is asked anything."""
+    if output is None:
+        return
+    if any(output.resolve() == path.resolve() for path in files):
+        message = f"--out would write over the instructions in {output}; name another file"
+        raise PlannerError(ErrorCode.INVALID_FILE, message)
+    with writing(output):
+        output.open("a", encoding="utf-8").close()
 
 
 def _frames(files: list[Path], limit: int) -> "list[Frame]":

@@ -8,7 +8,6 @@ import typer
 
 from llm_planner.cli.output import console
 from llm_planner.core.config import SchedulerConfig
-from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.demo.timeline import read_summary, spans_of_demo
 from llm_planner.monitoring.chrome_trace import write_chrome_trace
 from llm_planner.monitoring.timeline import Span, draw_timeline, window
@@ -45,12 +44,7 @@ def timeline(
     stem = (run if run.is_dir() else run.parent) / ("timeline" if is_demo else f"{run.stem}_timeline")
     png, chrome = png or stem.with_name(f"{stem.name}.png"), chrome or stem.with_name(f"{stem.name}.json")
     spans, title = _demo(run) if is_demo else _trace(run, policy, profile)
-    length_s = max((span.end_s for span in spans), default=0.0)
-    shown = window(spans, start_s, length_s if duration_s is None else duration_s)
-    if not shown:
-        raise PlannerError(
-            ErrorCode.INVALID_CONFIG, f"nothing happens after --start {start_s:g}; {run} ends at {length_s:.1f} s"
-        )
+    shown = window(spans, start_s, duration_s)
     draw_timeline(shown, png, title, start_s)
     write_chrome_trace(spans, chrome)
     console.print(f"wrote {png}, and {chrome}: open it at https://ui.perfetto.dev", soft_wrap=True)

@@ -167,6 +167,18 @@ def test_a_file_that_holds_something_else_is_refused(options, content, tmp_path)
     assert path.name in result.exception.message
 
 
+@pytest.mark.parametrize(
+    ("output", "part"), [("my_site.txt", "write over the instructions"), ("nowhere/out.jsonl", "cannot be written: ")]
+)
+def test_a_result_that_cannot_be_written_is_refused_before_a_model_is_asked(output, part, tmp_path):
+    sentences = tmp_path / "my_site.txt"
+    sentences.write_text(written := "[tello]\nfly up | | mu(50);\n")
+    result = CliRunner().invoke(app, ["evaluate", str(sentences), "--out", str(tmp_path / output)])
+    assert result.exception.code is ErrorCode.INVALID_FILE
+    assert part in result.exception.message
+    assert sentences.read_text() == written
+
+
 def test_a_plan_of_the_file_that_is_none_is_refused_before_a_model_is_asked(tmp_path):
     sentences = tmp_path / "my_site.txt"
     sentences.write_text("[tello]\nfly up | | mu(50);\nfly down | | mx(50);\n")
