@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from llm_planner.core.step import TokenChoice
 
-_FREE = ("fail('", "unclear('", "p('", "log('", "probe('")
+_FREE = re.compile(r"(?<![A-Za-z0-9_])(?:fail|unclear|p|log|probe)\('(?:[^'\\]|\\.)*\\?$")
 _ASK = "unclear"
 _WITHIN_NAME = re.compile(r"[(,'][A-Za-z0-9_]*[A-Za-z0-9]$")
 
@@ -105,7 +105,4 @@ class Confidence:
 
     def _is_free(self) -> bool:
         """Whether the next token is within a text that is free to be worded."""
-        start = max(
-            (self._text.rfind(opening) + len(opening) for opening in _FREE if opening in self._text), default=-1
-        )
-        return start >= 0 and "')" not in self._text[start:]
+        return _FREE.search(self._text) is not None

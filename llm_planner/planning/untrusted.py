@@ -79,10 +79,15 @@ def raw_entries(scene: str) -> Iterator[str]:
 
 def plain_task(text: str) -> str:
     """Returns an instruction or a reason on one line, without the marks that part the fields of a prompt."""
-    return flatten(flatten(text).translate(_MARKERS))
+    return flatten(plain_line(text).replace(":", " "))
 
 
-_MARKERS = str.maketrans({":": " ", "\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"', "`": "'"})
+def plain_line(text: str) -> str:
+    """Returns a text on one line, with the quotation marks of a typewriter: a model reads no other ones."""
+    return flatten(text).translate(_QUOTATION_MARKS)
+
+
+_QUOTATION_MARKS = str.maketrans({"\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"', "`": "'"})
 
 
 def plain_words(text: str, max_length: int) -> str:

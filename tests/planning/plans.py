@@ -176,8 +176,11 @@ class Hostile(PlanMaker):
     def number(self, argument):
         low, high = argument.minimum, argument.maximum
         if self.poisoned():
-            return self.rng.choice((low - 1e-3, high + 1e-3, -high, math.nan, math.inf, -math.inf, 1e300))
-        return self.rng.choice((low, high, self.rng.uniform(low, high), self.rng.uniform(low, min(high, 10 * low + 1))))
+            return self.rng.choice((low - 1e-3, low + 0.5, high + 1e-3, -high, math.nan, math.inf, -math.inf, 1e300))
+        number = self.rng.choice(
+            (low, high, self.rng.uniform(low, high), self.rng.uniform(low, min(high, 10 * low + 1)))
+        )
+        return float(round(number)) if argument.is_integer else number
 
     def statement(self, depth):
         if self.poisoned():

@@ -54,6 +54,19 @@ def test_why_it_cannot_may_be_worded_in_many_ways_but_what_it_says_to_people_may
     assert confidence.end_statement() == pytest.approx(0.9**3 * 0.5)
 
 
+@pytest.mark.parametrize("call", ["pick", "pick_up", "drop", "grip"])
+def test_the_object_of_any_skill_counts(call):
+    confidence = make_confidence()
+    feed(confidence, (f"{call}('", 1.0), ("red", 0.3), (" box", 0.5), ("');", 1.0))
+    assert confidence.end_statement() == pytest.approx(0.15)
+
+
+def test_free_words_end_with_their_quotation_mark():
+    confidence = make_confidence()
+    feed(confidence, ("?p('", 1.0), ("it\\'s", 0.1), (" red", 0.1), ("' )", 1.0), ("{mf(", 0.5), ("500", 0.5))
+    assert confidence.end_statement() == pytest.approx(0.25)
+
+
 @pytest.mark.parametrize(("can_ask", "expected"), [(True, 0.6), (False, 0.8)])
 def test_what_a_model_gives_to_asking_back_counts_for_nothing_where_nothing_is_unclear(can_ask, expected):
     confidence = make_confidence(can_ask=can_ask)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Things of which an instruction does not say which one: a plan that acts on one of them has guessed."""
 
+import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -9,6 +10,8 @@ from llm_planner.planning.instruction.names import acted_on
 from llm_planner.planning.instruction.shown_scene import ambiguous_things
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
 from llm_planner.robots.model import RobotModel
+
+_MAX_SHOWN = 4
 
 
 @dataclass(slots=True)
@@ -35,8 +38,9 @@ class AmbiguityCheck(PlanCheck):
         guessed = next((name for name in names if name in self._rivals), "")
         if not guessed:
             return Verdict.EXPLAINED
-        meant = sorted({guessed, *self._rivals[guessed]})
-        return self.contradicted(f"{' or '.join(meant)} may be meant")
+        shown = heapq.nsmallest(_MAX_SHOWN, self._rivals[guessed])
+        more = " or another one" if len(self._rivals[guessed]) > _MAX_SHOWN else ""
+        return self.contradicted(f"{' or '.join(shown)}{more} may be meant")
 
     def restarted(self) -> "AmbiguityCheck":
         """Returns the check of a replan: what is meant is still not said."""

@@ -96,6 +96,10 @@ _REPEATED = re.compile(
     r"|pattern|shape|spiral|cross|sway|wiggle|shake|nod|dance|rock|swing|at .{1,60} and)\b"
 )
 """Words by which a plan may use an amount more often than the instruction states it."""
+_MOST_STATED = 100
+"""Amounts of one instruction: to hold a plan against more takes seconds, in which no robot is served."""
+_MOST_PAIRED = 24
+"""Amounts of one kind of which any two may be meant together, for the same reason."""
 _BETWEEN_ORDERS = re.compile(r"[,.;:!?]|\b(?:and|then|but|before|after)\b|(?=(?<!small )\bturn)")
 _TURNS = r"turn|rotate|rotating|rotation|spin|pivot|yaw|swivel|twist|pan\b|swing|clockwise|face|look|left|right|around"
 _UNSTATED = {
@@ -192,6 +196,8 @@ class AmountCheck(PlanCheck):
             calls: Of the statement.
             text: The statement in MiniSpec; numbers in its conditions and texts count as used, too.
         """
+        if len(self._stated) > _MOST_STATED:
+            return self.contradicted(f"the instruction has more than {_MOST_STATED} amounts")
         for use in self.uses(text):
             self._used.append(use)
             is_explained = self._is_explained(use) or self._is_default(use) or self._is_part(use)
@@ -296,6 +302,8 @@ class AmountCheck(PlanCheck):
             yield from ((factor * total, (total,)) for total in own)
         is_total = _TOTAL.search(self._words) is not None
         stated = [(q.value, self._sides[q]) for q in self._stated if q.kind is kind]
+        if len(stated) > _MOST_PAIRED:
+            return
         for (one, side), (two, other) in itertools.combinations(stated, 2):
             if is_total or side == other or not (side and other):
                 yield one + two, (one, two)

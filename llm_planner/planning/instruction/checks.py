@@ -17,6 +17,7 @@ from llm_planner.planning.instruction.unasked import UnaskedCheck
 from llm_planner.planning.instruction.verbs import VerbCheck
 from llm_planner.planning.instruction.verdict import PlanCheck
 from llm_planner.planning.instruction.way_back import WayBackCheck
+from llm_planner.planning.untrusted import plain_line
 from llm_planner.robots.model import RobotModel
 
 
@@ -38,22 +39,23 @@ def instruction_checks(
         verbs: With which its training did something to a thing, by robot model; of others no verb is judged.
     """
     is_urgent = request.urgency is Urgency.URGENT
+    instruction = plain_line(request.instruction)  # one verdict on all that a model cannot tell apart
     taught = verbs.get(model.name)
     checks: list[PlanCheck] = [
-        NameCheck(model, request.instruction, request.scene, says_only_what_is_asked=is_copying),
-        DirectionCheck(model, request.instruction, is_urgent=is_urgent),
-        ExclusionCheck(model, request.instruction, is_urgent, request.scene),
+        NameCheck(model, instruction, request.scene, says_only_what_is_asked=is_copying),
+        DirectionCheck(model, instruction, is_urgent=is_urgent),
+        ExclusionCheck(model, instruction, is_urgent, request.scene),
     ]
     if is_urgent:
         return checks
     return [
         *checks,
-        OrderCheck(model, request.instruction),
-        RelationCheck(model, request.instruction, request.scene),
-        *([UnaskedCheck(model, request.instruction)] if is_copying else []),
-        *([] if taught is None else [VerbCheck(model, request.instruction, request.scene, taught)]),
-        AmountCheck(model, request.instruction),
-        AmbiguityCheck(model, request.instruction, request.scene),
-        OmissionCheck(model, request.instruction, request.scene),
-        WayBackCheck(model, request.instruction),
+        OrderCheck(model, instruction),
+        RelationCheck(model, instruction, request.scene),
+        *([UnaskedCheck(model, instruction)] if is_copying else []),
+        *([] if taught is None else [VerbCheck(model, instruction, request.scene, taught)]),
+        AmountCheck(model, instruction),
+        AmbiguityCheck(model, instruction, request.scene),
+        OmissionCheck(model, instruction, request.scene),
+        WayBackCheck(model, instruction),
     ]

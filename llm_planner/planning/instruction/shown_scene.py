@@ -141,7 +141,7 @@ def shown_scene(scene: str, instruction: str, model: RobotModel) -> str:
         model: Of the robot: the names of its skills are words of orders.
     """
     task = _Task.of(instruction, model)
-    entries = task.entries_of(scene)
+    entries = _entries(scene, instruction, model)
     names = {entry.name for entry in entries}  # things have numbers, or none has: no ``cup`` next to ``cup_1``
     entries = [entry for entry in entries if f"{entry.name}_1" not in names]
     best = _best_likeness(entries)
@@ -171,7 +171,7 @@ def may_need_all(scene: str, instruction: str, model: RobotModel) -> bool:
     fruit", "tidy up"): what is not named may be what is meant. Arguments as of ``shown_scene``.
     """
     task = _Task.of(instruction, model)
-    return task.may_need_all(_best_likeness(task.entries_of(scene)))
+    return task.may_need_all(_best_likeness(_entries(scene, instruction, model)))
 
 
 def is_clear(scene: str, instruction: str, model: RobotModel) -> bool:
@@ -180,8 +180,8 @@ def is_clear(scene: str, instruction: str, model: RobotModel) -> bool:
     Each of its words for a thing names one thing of the scene, and all others are those of orders, of how and how much,
     or of politeness, without a negation. Arguments as of ``shown_scene``; the scene is what that returns.
     """
-    task = _Task.of(_NO_THING.sub(" ", instruction.lower()), model)
-    named = task.named_in(scene)
+    bare = _NO_THING.sub(" ", instruction.lower())
+    task, named = _Task.of(bare, model), _named_in(scene, bare, model)
     meant = {place: _likeliest(entries) for place, entries in named.items()}
     single = {name for names in meant.values() if len(names) == 1 for name in names}
     is_one_each = bool(named) and all(
@@ -207,7 +207,7 @@ def named_things(scene: str, instruction: str, model: RobotModel) -> tuple[froze
         return ()
     named = {
         place: entries
-        for place, entries in task.named_in(scene).items()
+        for place, entries in _named_in(scene, instruction, model).items()
         if task.words[place] not in task.robot_words and max(entry.likeness for entry in entries) >= _NAMED
     }
     things: list[frozenset[str]] = []
@@ -229,14 +229,14 @@ def is_of_a_kind(instruction: str, model: RobotModel) -> bool:
 
 
 def ambiguous_things(scene: str, instruction: str, model: RobotModel) -> Mapping[str, frozenset[str]]:
-    """Returns the things of a scene of which a task does not say which is meant, each with what else it may be.
+    """Returns the things of a scene of which a task does not say which is meant, each with all that may be.
 
     "Go to the room" where the scene has ``room_a`` and ``room_b``. Only where the task calls one thing by words that
     fit several equally well and has, besides, only words of orders, of how it is done, and "it" for what is taken or
     looked at ("take the cup and put it down"): any other word may say which. Arguments as of ``is_clear``.
     """
     task = _Task.of(instruction, model)
-    named = task.named_in(scene)
+    named = _named_in(scene, instruction, model)
     said, pairs = task.said, itertools.pairwise(("", *task.said))
     unknown = {said[place] for place in task.nouns - named.keys()}
     telling = {word for before, word in pairs if word != "it" or before not in _ORDERS | {"at"}}
@@ -250,7 +250,7 @@ def ambiguous_things(scene: str, instruction: str, model: RobotModel) -> Mapping
         is_one = said[place] == task.words[place] and task.is_definite_at(place)
         if len(names) > 1 and is_one and not is_said:
             rivals |= dict.fromkeys(names, names)
-    return {name: names - {name} for name, names in rivals.items()}
+    return rivals
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,6 +299,7 @@ class _Task:
     skill_words: frozenset[str]
     robot_words: frozenset[str]
     _found: dict[tuple[str, ...], frozenset[int]] = field(default_factory=dict, init=False)  # memory of ``_places``
+    _in_any_order: dict[int, dict[tuple[str, ...], int]] = field(default_factory=dict, init=False)
 
     @staticmethod
     @lru_cache(maxsize=64)  # one goal asks for it several times
@@ -407,20 +408,6 @@ class _Task:
         """Where it has words that may stand for things, and are none of what the robot can do."""
         return frozenset(place for place, word in enumerate(self.words) if self._is_thing(word))
 
-    def named_in(self, scene: str) -> Mapping[int, Sequence[_Entry]]:
-        """Returns what the task names of a scene, by the place of the word that does."""
-        named: dict[int, list[_Entry]] = {}
-        for entry in self.entries_of(scene):
-            for place in entry.places:
-                named.setdefault(place, []).append(entry)
-        return named
-
-    def entries_of(self, scene: str) -> list[_Entry]:
-        """Returns the names that a scene holds."""
-        texts = list(dict.fromkeys(raw_entries(scene)))
-        has_identifiers = any(map(_IDENTIFIER.match, texts))
-        return [entry for text in texts for entry in self.entries(text, has_identifiers=has_identifiers)]
-
     def entries(self, text: str, *, has_identifiers: bool) -> Iterator[_Entry]:
         """Yields the names of one raw entry: its own, or where that is none, what the task says of its words."""
         bare = without_remarks(text)
@@ -469,9 +456,12 @@ class _Task:
 
     def _places_of_size(self, name: str) -> frozenset[int]:
         """Returns where the task says all words of a name in another order: "the 10 mm socket"."""
-        words = sorted(_WORD.findall(with_plain_amounts(name.replace("_", " "))))
-        starts = range(len(self.said) - len(words) + 1)
-        found = next((start for start in starts if sorted(self.said[start : start + len(words)]) == words), None)
+        words = tuple(sorted(_WORD.findall(with_plain_amounts(name.replace("_", " ")))))
+        if (runs := self._in_any_order.get(len(words))) is None:  # of as many words, sorted, with where they stand
+            starts = reversed(range(len(self.said) - len(words) + 1))
+            runs = {tuple(sorted(self.said[start : start + len(words)])): start for start in starts}
+            self._in_any_order[len(words)] = runs
+        found = runs.get(words)
         places = () if found is None else range(found, found + len(words))
         return frozenset(place for place in places if self._is_noun(self.said[place]))
 
@@ -531,3 +521,20 @@ def _likeliest(entries: Sequence[_Entry]) -> frozenset[str]:
     """Returns the names of those that a word fits best."""
     best = max(entry.likeness for entry in entries)
     return frozenset(entry.name for entry in entries if entry.likeness == best)
+
+
+@lru_cache(maxsize=8)  # one goal asks for them several times
+def _entries(scene: str, instruction: str, model: RobotModel) -> Sequence[_Entry]:
+    """Returns the names that a scene holds."""
+    task, texts = _Task.of(instruction, model), list(dict.fromkeys(raw_entries(scene)))
+    has_identifiers = any(map(_IDENTIFIER.match, texts))
+    return [entry for text in texts for entry in task.entries(text, has_identifiers=has_identifiers)]
+
+
+def _named_in(scene: str, instruction: str, model: RobotModel) -> Mapping[int, Sequence[_Entry]]:
+    """Returns what a task names of a scene, by the place of the word that does."""
+    named: dict[int, list[_Entry]] = {}
+    for entry in _entries(scene, instruction, model):
+        for place in entry.places:
+            named.setdefault(place, []).append(entry)
+    return named

@@ -62,7 +62,8 @@ class Spelling:
     def _respelled(self, node: object) -> object:
         match node:
             case Name(name):
-                return Name(self._name(name))
+                spelled = self._name(name)
+                return Text(spelled) if spelled[0].isdigit() else Name(spelled)
             case Text(text):
                 return Text(self._text(text))
             case _:

@@ -21,6 +21,12 @@ def verdicts(instruction, plan):
     return [*found, check.finish()], check.problem
 
 
+def test_more_amounts_than_anybody_says_are_not_looked_through():
+    check = AmountCheck(TELLO, "1 m left, 2 m up, " * 60)
+    assert check.feed((), "ml(100);") is Verdict.CONTRADICTED
+    assert check.problem == "the instruction has more than 100 amounts"
+
+
 CONTRADICTIONS = [
     ("fly 100 m forward", "mf(100);"),
     ("fly 2 feet up", "mu(200);"),

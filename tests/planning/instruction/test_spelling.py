@@ -10,8 +10,8 @@ from llm_planner.language.printer import to_text
 from llm_planner.planning.instruction.spelling import Spelling
 
 
-def spelled(instruction, plan, scene=""):
-    spelling = Spelling(instruction, scene)
+def spelled(instruction, plan, scene="", **options):
+    spelling = Spelling(instruction, scene, **options)
     return "".join(to_text(spelling.apply(statement)) for statement in parse(plan))
 
 
@@ -39,6 +39,12 @@ def test_words_are_divided_as_in_the_instruction(instruction, plan, expected):
 def test_the_scene_knows_best_how_its_names_are_divided():
     assert spelled("go to the head light", "g(headlight);", scene="headlight 1 2, cup") == "g(headlight);"
     assert spelled("go to the headlight", "g(headlight);", scene="head light, cup") == "g(head_light);"
+
+
+def test_a_name_that_begins_with_a_digit_is_quoted():
+    plan = spelled("put the cup on the plate", "pick(cup);place(cup,plate);", "2_cups, 1_plate", can_search=False)
+    assert plan == "pick('2_cups');place('2_cups','1_plate');"
+    assert to_text(parse(plan)[0]) == "pick('2_cups');"
 
 
 def test_names_with_the_same_letters_stay_apart_and_places_are_known():

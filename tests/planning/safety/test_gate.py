@@ -93,6 +93,7 @@ def test_sensible_plans_pass(plan):
         ("d(61);", ErrorCode.ARGUMENT_OUT_OF_RANGE, "from 0 to 60 s"),
         ("_1=tp();", ErrorCode.INVALID_ARGUMENT, "returns nothing"),
         ("?tp(){h();}", ErrorCode.INVALID_ARGUMENT, "returns nothing"),
+        ("100{tc(1.4);}", ErrorCode.ARGUMENT_OUT_OF_RANGE, "must be whole"),  # a Tello turns by whole degrees
         ("?iv(a)>5{h();}", ErrorCode.INVALID_ARGUMENT, "needs numbers"),
         ("?_1==1{h();}", ErrorCode.INVALID_ARGUMENT, "_1 may have no value"),
         ("?od(a){h();}", ErrorCode.INVALID_ARGUMENT, "neither true nor false"),

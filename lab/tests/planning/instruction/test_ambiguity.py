@@ -6,11 +6,21 @@ import pytest
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
 from llm_planner.planning.instruction.ambiguity import AmbiguityCheck
+from llm_planner.planning.instruction.shown_scene import ambiguous_things
 from llm_planner.planning.instruction.verdict import Verdict
 from llm_planner.planning.safety.gate import SafetyGate
 from llm_planner.robots.library import RobotLibrary
 
 LIBRARY = RobotLibrary()
+
+
+def test_a_hostile_scene_costs_little_and_is_not_read_out():
+    names = [f"cup_{number}" for number in range(5000)]
+    rivals = ambiguous_things(", ".join(names), "go to the cup", LIBRARY.get("tello"))
+    assert rivals.keys() == {*names}
+    assert len({id(each) for each in rivals.values()}) == 1
+    problem = guessed("go to the cup", ", ".join(names), "g(cup_3);")
+    assert problem == "cup_0 or cup_1 or cup_10 or cup_100 or another one may be meant"
 
 
 def guessed(instruction, scene, plan, robot="tello"):
