@@ -80,7 +80,7 @@ class Mission:
         What it delivered of a plan that it did not understand to the end, or that the gate refused, is none; nor is
         what was carried out of a plan that cannot be gone on with, unless that is so because it failed on the robot.
         """
-        is_urgent = self.order.urgency == Urgency.URGENT.value
+        is_urgent = self.order.urgency == Urgency.URGENT.value and not self.order.plan_only
         is_called_off = self.is_given_up or result.error_code in (ErrorCode.CANCELLED, ErrorCode.SUPERSEDED)
         has_failed = any(outcome.status == msgs.SegmentOutcome.FAILED for outcome in self._outcomes.values())
         is_cut = result.error_code is ErrorCode.NOT_ACHIEVED and not has_failed

@@ -226,14 +226,17 @@ class Missions:
             )
 
     def _busy_with(self, order: Instruct.Request) -> list[Mission]:
-        """Returns what an order has to wait for."""
-        return [mission for mission in self._in_the_way(order) if not mission.is_given_up]
+        """Returns what an order has to wait for: also what a robot carries out to its end without a planner."""
+        in_the_way = [mission for mission in self._in_the_way(order) if not mission.is_given_up]
+        current = self._current
+        if in_the_way or current not in self._pending or current.is_given_up or _supersedes(order):
+            return in_the_way
+        return [current] if self._robot.is_active and not current.is_settled else []
 
     def _in_the_way(self, order: Instruct.Request) -> list[Mission]:
         """Returns what the planner has not ended, and would not end for a new goal (``PlanRequest.supersedes``)."""
         unfinished = [mission for mission in self._pending if not mission.handle.is_done]
-        supersedes = order.urgency == Urgency.URGENT.value and not order.plan_only
-        return [m for m in unfinished if not supersedes or m.order.urgency == order.urgency]
+        return [m for m in unfinished if not _supersedes(order) or m.order.urgency == order.urgency]
 
     def stop(self, reason: str, calls: Sequence[SkillCall] = ()) -> Stopped:
         """Halts the robot, whatever it does, and gives its goals up; they end with STOPPED.
@@ -452,3 +455,8 @@ class Missions:
 
 def _end_unasked(handle: PlanHandle) -> None:
     handle.fail(PlannerError(ErrorCode.CANCELLED, "cancelled before the planner was asked"))
+
+
+def _supersedes(order: Instruct.Request) -> bool:
+    """Whether an order takes the place of what is not urgent (``PlanRequest.supersedes``)."""
+    return order.urgency == Urgency.URGENT.value and not order.plan_only

@@ -58,8 +58,11 @@ def to_request(
 
 
 def answer_timeout_s(request: PlanRequest, model: RobotModel) -> float | None:
-    """Returns how long an emergency may go unanswered: its budget, and the way there and back; None for ever."""
-    if request.urgency is not Urgency.URGENT or request.time_budget_s is None:
+    """Returns how long an emergency may go unanswered: its budget, and the way there and back; None for ever.
+
+    A plan that is only to be shown may: nothing moves for it, whether it comes or not.
+    """
+    if request.urgency is not Urgency.URGENT or request.time_budget_s is None or request.plan_only:
         return None
     return request.time_budget_s + 2 * model.network.latency_s.value + TIMEOUT_MARGIN_S
 

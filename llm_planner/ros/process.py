@@ -115,8 +115,9 @@ def read_last_words(path: Path) -> PlannerError | None:
 
 
 class _StopSignal:
-    """Set by the first SIGINT or SIGTERM; a process of ``composition.Fleet`` gets SIGTERM when its parent ends.
+    """Set by the first SIGINT, SIGTERM or SIGHUP; a process of ``composition.Fleet`` gets SIGTERM when its parent ends.
 
+    SIGHUP comes when the terminal that started it is gone; where it is ignored (``nohup``), it stays so.
     Later signals are ignored, so that nothing interrupts the clean-up. The handler only notes the signal, unless
     ``interrupts``: then it raises SystemExit in what the main thread is at. It runs as soon as the interpreter does:
     every node here has a timer of at most half a second that ends the executor's wait.
@@ -125,8 +126,9 @@ class _StopSignal:
     def __init__(self) -> None:
         self.is_set = self.interrupts = False
         faulthandler.register(signal.SIGALRM, chain=True)  # says where it hangs, then ends it
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._handle)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, self._handle)
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
         if not self.is_set:

@@ -33,6 +33,7 @@ RETRY_S = 1.0  # after which a request that was not answered is sent again
 HEARTBEAT_PERIOD_S = 1.0
 ANSWER_S = 1.0  # behind the end of a time budget: an answer that was lost comes again, and the robot acts on its own
 LIMBO_S = 1.5  # how long a goal may be missing from the planner's status before the client asks
+UNASKABLE_S = 3.0  # the same until it is lost, where the planner has no service to ask: a new one loads its model
 NEVER_S = float("-inf")
 
 
@@ -238,7 +239,11 @@ class RemoteGoal:
 
     def _resync(self, status_at_s: float) -> None:
         now_s = self._endpoints.clock.now_s()
-        if now_s - self._asked_at_s < RETRY_S or not self._endpoints.get_segments.service_is_ready():
+        if not self._endpoints.get_segments.service_is_ready():
+            if self._is_in_limbo(status_at_s) and status_at_s - self._listed_at_s > UNASKABLE_S:
+                self._lose("has a status without the goal, and cannot be asked for it: it was restarted")
+            return
+        if now_s - self._asked_at_s < RETRY_S:
             return
         self._asked_at_s = now_s
         self._forget_question()

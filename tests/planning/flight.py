@@ -138,6 +138,7 @@ class Flight:
         if name in RANGES:
             low, high = RANGES[name]
             is_number = isinstance(given, Number)
+            self.require(not (is_number and name in ("tc", "tu")) or given.value % 1 == 0, "a part of a degree")
             self.require(is_number and low <= given.value <= high, f"{name}({given})")
             return
         self.require(name in NAMED | WORDED, f"unknown skill {name!r}")

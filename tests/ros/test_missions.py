@@ -373,6 +373,46 @@ def test_a_plan_that_is_only_to_be_shown_takes_no_place(robot):
     assert list(robot.action.sent) == [goal_id]
 
 
+@pytest.mark.parametrize("end", [None, ErrorCode.NOT_UNDERSTOOD, ErrorCode.BUDGET_INFEASIBLE])
+def test_a_plan_that_is_only_to_be_shown_needs_no_reflex_if_it_does_not_come(robot, end):
+    goal_id = robot.instruct(Urgency.URGENT, plan_only=True, time_budget_s=0.3)
+    robot.spin()
+    robot.run(0.2)
+    if end is not None:
+        robot.feed(goal_id, [])
+        robot.end(goal_id, end)
+    robot.run(5.0)
+    robot.spin()
+    assert (reflexes_begun(robot), robot.started) == ([], [])
+
+
+def test_what_is_carried_out_without_its_planner_is_not_cut_off_by_a_normal_instruction(robot):
+    old = robot.instruct()
+    robot.spin()
+    robot.feed(old, messages(old, "mf(200);", "mb(100);"))
+    robot.run(1.0)
+    robot.end(old, ErrorCode.SERVER_UNREACHABLE)
+    robot.spin()
+    for order in ({}, {"urgency": Urgency.URGENT, "plan_only": True}):
+        with pytest.raises(PlannerError) as caught:
+            robot.instruct(**order)
+        assert caught.value.code is ErrorCode.ROBOT_BUSY
+    robot.run(20.0)
+    robot.spin()
+    (outcome,) = robot.outcomes
+    assert [s.status for s in outcome.segments] == [msgs.SegmentOutcome.SUCCEEDED] * 2
+    assert robot.instruct() != old
+
+
+def test_an_emergency_takes_the_place_of_what_is_carried_out_without_its_planner(robot):
+    old = robot.instruct()
+    robot.spin()
+    robot.feed(old, messages(old, "mf(200);"))
+    robot.end(old, ErrorCode.SERVER_UNREACHABLE)
+    robot.spin()
+    assert robot.instruct(Urgency.URGENT) != old
+
+
 @pytest.mark.parametrize("urgency", [Urgency.NORMAL, Urgency.URGENT])
 def test_a_plan_of_which_all_was_delivered_needs_no_reflex(robot, urgency):
     goal_id = robot.instruct(urgency)

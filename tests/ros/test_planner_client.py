@@ -304,6 +304,26 @@ def test_a_planner_that_restarts_is_noticed_and_takes_new_goals(start_planner, s
     assert carry_out(robot.client.plan("mf(20);")) == ["mf(20);"]
 
 
+def test_a_planner_that_came_back_and_loads_its_model_has_lost_the_goal():
+    robot = played_robot.Robot()
+    goal_id = robot.instruct()
+    robot.spin()
+    robot.feed(goal_id, played_robot.messages(goal_id, "mf(20);"))
+    robot.say_status({goal_id: 1})
+    robot.client._endpoints.get_segments.service_is_ready = lambda: False
+    for passes_s in (1.0, 1.0, 0.9):
+        robot.clock.advance(passes_s)
+        robot.say_status({})
+        robot.client._tick()
+        robot.spin()
+        assert not robot.missions._find(goal_id).handle.is_done
+    robot.clock.advance(0.2)
+    robot.say_status({})
+    handle = robot.missions._find(goal_id).handle
+    robot.client._tick()
+    assert handle.result(0.0).error_code is ErrorCode.SERVER_UNREACHABLE
+
+
 def test_without_a_planner_a_goal_ends_in_bounded_time(start_robot):
     robot = start_robot("lonely", planner="/absent", server_timeout_s=1.5)
     assert robot.client.plan("mf(20);").result(TIMEOUT_S).error_code is ErrorCode.SERVER_UNREACHABLE

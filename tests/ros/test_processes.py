@@ -246,7 +246,7 @@ process.run(Rising, [], is_interruptible=True)
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_interrupts_what_would_leave_a_drone_in_the_air(number):
     with subprocess.Popen([sys.executable, "-c", RISING], stdout=subprocess.PIPE, text=True) as rising:
         try:
