@@ -8,7 +8,7 @@ the kinematic arm; where objects are, the map says. That the gripper holds somet
 import math
 import random
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NoReturn, Protocol, runtime_checkable
 
@@ -34,7 +34,8 @@ from llm_planner.robots.world import World
 
 UNSUPPORTED = (TakePicture, Ask, Push)  # effects of skills
 NEEDS_GRIPPER = (Grasp, Place, Gripper)
-CLEARANCE_M = 0.1  # over an object, before and after it is grasped or placed
+CLEARANCE_M = 0.1  # over an object, and what it lies in, before and after it is grasped or placed
+LEAST_CLEARANCE_M = 0.02  # where the workspace leaves no more
 STILL_DEG = 0.5  # a target that near is not sent: Neuromeka's driver would wait for a motion that never begins
 GRIP_S = 1.0  # for the fingers, once the order has left: assumed
 STOP_LIMIT_S = 2.0
@@ -220,11 +221,46 @@ class Indy7Driver(MapSight, TrackMemory):
             raise SkillFailedError(CHECK_GRIPPER)
         if isinstance(skill.effect, Grasp) and not self._is_hand_known:
             raise PermanentFailureError(UNKNOWN_HAND)  # another plan would open it, and let that fall
+        steps = self._steps_of(skill.effect, job, course)
         self._course = course
-        self._steps.extend(_steps(skill.effect, course, self._body.space.z_m[1]))
+        self._steps.extend(steps)
         self._limit_s = now_s + MARGIN_S + 2.0 * skill_duration(skill, job.number).p90_s
         if lets_go:
             self._step(self._steps.popleft())
+
+    def _steps_of(self, effect: Effect, job: Job, course: Course) -> list[_Step]:
+        """Returns what the arm does for a course: grasping and placing come and go from above."""
+        if isinstance(effect, Gripper):
+            return [_Step(is_open=effect.is_open, finishes=True)]
+        targets = [motion.end for motion in course.motions]
+        if not isinstance(effect, Grasp | Place) or not targets:
+            return [_Step(target) for target in targets]
+        at = targets[-1]
+        above = replace(at, z_m=self._over_m(job.names, at.z_m))
+        opens_first = [_Step(is_open=True)] if isinstance(effect, Grasp) else []
+        grip = _Step(is_open=isinstance(effect, Place), finishes=True)
+        return [*opens_first, _Step(above), _Step(at), grip, _Step(above)]
+
+    def _over_m(self, names: Sequence[str], at_m: float) -> float:
+        """Returns how high the tool comes and goes: with a thing in its fingers over what that lies, or will lie, in.
+
+        Args:
+            names: Of the thing, and of where it is placed.
+            at_m: The height of the thing's centre there.
+
+        Raises:
+            SkillFailedError: The workspace ends below that.
+        """
+        thing, objects = self.world.objects[names[0]], self.world.objects
+        around = objects.get(names[1] if len(names) > 1 else thing.support or "")
+        half_m = thing.size_m[2] / 2.0
+        needed_m = half_m + max(at_m, around.top_m if around else 0.0)
+        over_m = min(needed_m + CLEARANCE_M, self._body.space.z_m[1])
+        if over_m < needed_m + LEAST_CLEARANCE_M:
+            raise SkillFailedError(
+                f"there is no room over {(around or thing).name}: the workspace ends at {over_m:g} m"
+            )
+        return over_m
 
     def _go_on(self, now_s: float) -> None:
         if now_s >= self._limit_s:
@@ -338,17 +374,3 @@ class Indy7Driver(MapSight, TrackMemory):
             self._body.state.pose = pose
             self._body.carry()
             self._track.note(now_s, pose)
-
-
-def _steps(effect: Effect, course: Course, highest_m: float) -> list[_Step]:
-    """Returns what the arm does for a course: grasping and placing come and go from above, up to ``highest_m``."""
-    if isinstance(effect, Gripper):
-        return [_Step(is_open=effect.is_open, finishes=True)]
-    targets = [motion.end for motion in course.motions]
-    if not isinstance(effect, Grasp | Place) or not targets:
-        return [_Step(target) for target in targets]
-    at = targets[-1]
-    above = replace(at, z_m=min(at.z_m + CLEARANCE_M, highest_m))
-    opens_first = [_Step(is_open=True)] if isinstance(effect, Grasp) else []
-    grip = _Step(is_open=isinstance(effect, Place), finishes=True)
-    return [*opens_first, _Step(above), _Step(at), grip, _Step(above)]

@@ -26,7 +26,7 @@ from llm_planner.robots.drivers.indy7_kinematics import LIMITS_DEG, Indy7Kinemat
 from llm_planner.robots.drivers.indy7_neuromeka import IDLE, MOST_CALLS, MOVING, NeuromekaPort
 from llm_planner.robots.model import SpeedLimits
 from llm_planner.robots.timing import Parameter, Source
-from llm_planner.robots.world import World, WorldObject
+from llm_planner.robots.world import ObjectRole, World, WorldObject
 from tests.robots.builders import HOME_DEG, LIBRARY, table
 from tests.robots.loopback import wait_until
 
@@ -130,7 +130,7 @@ def test_picks_and_places_from_above():
     assert arm.do("place", "red_box", "blue_box").status is SkillStatus.SUCCEEDED
     assert arm.driver.world.is_on("red_box", "blue_box")
     words = [order if isinstance(order, str) else round(order[2], 3) for order in arm.port.orders]
-    assert words == ["open", 0.125, 0.025, "close", 0.125, 0.175, 0.075, "open", 0.175]
+    assert words == ["open", 0.15, 0.025, "close", 0.15, 0.2, 0.075, "open", 0.2]
 
 
 def test_the_tool_stays_in_the_workspace_all_the_way():
@@ -166,6 +166,35 @@ def test_a_grasp_at_the_top_of_the_workspace_does_not_leave_it():
     assert arm.do("open").status is SkillStatus.SUCCEEDED
     assert arm.do("pick", "lamp").status is SkillStatus.SUCCEEDED
     assert max(order[2] for order in arm.port.orders if not isinstance(order, str)) < 0.502
+
+
+def test_what_is_placed_in_a_container_comes_over_its_rim():
+    arm = Arm()
+    tall = WorldObject(name="box", position_m=(0.45, 0.3, 0.125), size_m=(0.2, 0.2, 0.25), role=ObjectRole.CONTAINER)
+    bottle = WorldObject(name="bottle", position_m=(0.45, -0.2, 0.1), size_m=(0.06, 0.06, 0.2))
+    arm.driver.enter(World([tall, bottle]))
+    assert arm.do("pick", "bottle").status is SkillStatus.SUCCEEDED
+    assert arm.do("place", "bottle", "box").status is SkillStatus.SUCCEEDED
+    assert arm.do("pick", "bottle").status is SkillStatus.SUCCEEDED
+    heights = [order if isinstance(order, str) else round(order[2], 3) for order in arm.port.orders]
+    there, again = ["open", 0.3, 0.1, "close", 0.3, 0.45, 0.1, "open", 0.45], ["open", 0.45, 0.1, "close", 0.45]
+    assert heights == [*there, *again[:1], *again[2:]]  # it is there already
+
+
+def test_nothing_is_placed_where_the_workspace_ends_below_the_rim():
+    arm = Arm()
+    low = replace(arm.driver.model, workspace=replace(arm.driver.model.workspace, z_m=(0.0, 0.5)))
+    arm.driver = Indy7Driver(low, arm.port, KINEMATICS)
+    tall = WorldObject(name="box", position_m=(0.45, 0.3, 0.225), size_m=(0.2, 0.2, 0.45), role=ObjectRole.CONTAINER)
+    arm.driver.enter(World([tall, WorldObject(name="cup", position_m=(0.45, -0.2, 0.04), size_m=(0.06, 0.06, 0.08))]))
+    arm.do("open")
+    assert arm.do("pick", "cup").status is SkillStatus.SUCCEEDED
+    result = arm.do("place", "cup", "box")
+    assert (result.status, result.reason) == (
+        SkillStatus.FAILED,
+        "there is no room over box: the workspace ends at 0.5 m",
+    )
+    assert arm.driver.state.held == "cup"
 
 
 @pytest.mark.parametrize(
