@@ -7,6 +7,7 @@ world), and judges the geofence before every motion, exactly as the kinematic ro
 
 import random
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from llm_planner.core.skill import SkillCall
@@ -21,7 +22,7 @@ from llm_planner.robots.driver import (
 )
 from llm_planner.robots.drivers import tello_commands
 from llm_planner.robots.drivers.tello_commands import Leg
-from llm_planner.robots.drivers.tello_line import BLIND_S, FALLEN_M, STALE_S, Proof, TelloLine
+from llm_planner.robots.drivers.tello_line import BLIND_S, FALLEN_M, STALE_S, Command, Proof, TelloLine
 from llm_planner.robots.drivers.tello_state import MOVING_DM_S, is_steady
 from llm_planner.robots.effect import Ask, Land, Stop, TakeOff, TakePicture, Translate
 from llm_planner.robots.mobile import MobileBody
@@ -91,6 +92,9 @@ class TelloDriver(MapSight, TrackMemory):
         self._result = SkillResult(SkillStatus.SUCCEEDED)
         self._track = Track(pose)
         self._floor_since_s: float | None = None
+        self._has_landed = pose.z_m == 0.0  # for certain: a height of 0 may be that of a drone that hovers low
+        self._may_stand = False  # it said that it has landed, and its state shows a height: that of a table, perhaps
+        self._is_landing = False  # the command in flight is to land
         self._is_lost = False  # it flew where it was not told to, or unseen, or did not stop
         self._is_out_of_power = False  # then it only lands
         self._land_again_s = self._calm_s = float("-inf")
@@ -184,6 +188,7 @@ class TelloDriver(MapSight, TrackMemory):
     def _poll(self, now_s: float) -> None:
         """Reads what came, and concludes where the drone is."""
         self._line.poll(self._epoch_s + now_s)
+        self._see_landing()
         self._see_halt_through(now_s)
         if self._result.status is SkillStatus.RUNNING and self._leg is not None:
             self._follow(self._leg, now_s)
@@ -201,7 +206,7 @@ class TelloDriver(MapSight, TrackMemory):
         if not halt.is_sent:
             is_clear = state is not None and state.height_m >= CLEAR_M
             if is_clear or not self._line.is_taking_off:
-                halt.is_sent = True
+                halt.is_sent, self._is_landing = True, False
                 self._line.interrupt(tello_commands.stop(), self._epoch_s + now_s)
         elif not self._line.is_busy:
             self._halt = None
@@ -214,7 +219,7 @@ class TelloDriver(MapSight, TrackMemory):
     def _mind_battery(self, now_s: float) -> None:
         """Lands between two commands, once the battery is low; what has landed with more in it is free again."""
         are_low = [state.battery_percent <= RESERVE_PERCENT for state in self._line.telemetry.newest(LOW_STATES)]
-        if not self._is_off_the_floor:
+        if self._has_landed:
             self._is_out_of_power = self._is_out_of_power and any(are_low)
             return
         is_blind = self._line.telemetry.age_s(self._epoch_s + now_s) >= BLIND_S
@@ -225,7 +230,7 @@ class TelloDriver(MapSight, TrackMemory):
         self._is_out_of_power, self._land_again_s = True, now_s + LAND_AGAIN_S
         if self._result.status is SkillStatus.RUNNING:
             self._give_up(OUT_OF_POWER)
-        self._line.begin(tello_commands.land_at_once(), self._epoch_s + now_s)
+        self._send(tello_commands.land_at_once(), now_s)
 
     def _body_at(self, pose: Pose, world: World) -> MobileBody:
         return MobileBody(self._model, world, random.Random(0), pose)  # its noise is not used: the drone has its own
@@ -252,21 +257,31 @@ class TelloDriver(MapSight, TrackMemory):
         if self._halt is not None:
             self._waiting = call
             return
+        self._fly(skill, call, now_s)
+
+    def _fly(self, skill: Skill, call: SkillCall, now_s: float) -> None:
         if not isinstance(skill.effect, Stop | Land):
             self._require_fit(skill)
+        if isinstance(skill.effect, TakeOff) and self._may_stand:
+            self._put(replace(self._body.state.pose, z_m=0.0), now_s)
         self._course = course = self._body.plan(Job(skill, call.arguments, now_s))
-        if isinstance(skill.effect, Land) and not self._is_off_the_floor:
+        if isinstance(skill.effect, Land):
+            self._legs.extend(self._landing(course, now_s))
             return
-        is_blind = self._line.telemetry.age_s(self._epoch_s + now_s) >= STALE_S
-        if course.motions and is_blind and not isinstance(skill.effect, Land):
+        if course.motions and self._line.telemetry.age_s(self._epoch_s + now_s) >= STALE_S:
             raise SkillFailedError(UNSEEN)
-        if isinstance(skill.effect, TakeOff | Land):
-            leg = tello_commands.take_off if isinstance(skill.effect, TakeOff) else tello_commands.land
-            self._legs.extend(leg(motion) for motion in course.motions)
+        if isinstance(skill.effect, TakeOff):
+            self._legs.extend(map(tello_commands.take_off, course.motions))
         else:
             self._require_flyable(skill, course)
             self._motions.extend(course.motions)
             self._latency_s = course.motions[0].start_s - now_s if course.motions else 0.0
+
+    def _landing(self, course: Course, now_s: float) -> Iterator[Leg]:
+        """Returns the order to land, unless it has landed: where it was only seen that low, it may hover."""
+        here = self._body.state.pose
+        where_it_is = () if self._has_landed else (Motion(now_s, now_s + LANDED_AFTER_S, here, here),)
+        return map(tello_commands.land, course.motions if self._is_off_the_floor else where_it_is)
 
     def _require_fit(self, skill: Skill) -> None:
         """Refuses to fly on an empty battery, or where the drone is lost."""
@@ -303,8 +318,8 @@ class TelloDriver(MapSight, TrackMemory):
 
     @property
     def _is_stoppable(self) -> bool:
-        """Whether to tell it to hover: not on the floor, and not while it must land."""
-        return self._is_off_the_floor and not self._is_out_of_power
+        """Whether to tell it to hover: not where it has landed, and not while it must land."""
+        return not self._has_landed and not self._is_out_of_power
 
     def _go_on(self, now_s: float) -> None:
         """Sends the next command of the call, or ends it."""
@@ -319,7 +334,7 @@ class TelloDriver(MapSight, TrackMemory):
             return
         elif self._legs:
             self._leg, self._leg_start_s = self._legs.popleft(), None
-            self._line.begin(self._leg.command, self._epoch_s + now_s)
+            self._send(self._leg.command, now_s)
             self._note_sent()
         elif self._motions:
             motion, begin = self._motions.popleft(), self._body.state.pose
@@ -327,6 +342,17 @@ class TelloDriver(MapSight, TrackMemory):
             self._go_on(now_s)
         elif self._course is not None and (self._course.motions or now_s >= self._course.end_s):
             self._finish(self._course)
+
+    def _send(self, command: Command, now_s: float) -> None:
+        self._is_landing = command.proof is Proof.LANDED
+        self._has_landed = self._may_stand = False
+        self._line.begin(command, self._epoch_s + now_s)
+
+    def _see_landing(self) -> None:
+        """Notes what came of an order to land, once that is known."""
+        if self._is_landing and not self._line.is_busy:
+            ending, self._is_landing = self._line.ending, False
+            self._has_landed, self._may_stand = ending.is_success, ending.is_answered and not ending.is_success
 
     def _finish(self, course: Course) -> None:
         self._course = None
@@ -346,7 +372,8 @@ class TelloDriver(MapSight, TrackMemory):
             self._estimate(now_s, has_moved=True)
             return
         ending = self._line.ending
-        if not ending.is_success:
+        stands = leg.command.proof is Proof.LANDED and ending.is_refused and not self._is_off_the_floor
+        if not (ending.is_success or stands):
             self._is_lost |= ending.is_unknown
             self._leave(now_s, has_moved=ending.has_moved)
             self._give_up(ending.reason)
@@ -414,4 +441,5 @@ class TelloDriver(MapSight, TrackMemory):
             return
         self._is_lost = True
         self._give_up(LOST)
+        self._is_landing = False
         self._line.interrupt(tello_commands.stop(), line_s)

@@ -77,11 +77,15 @@ class Ending:
         reason: Why it failed; empty if it did not.
         has_moved: Whether the drone was seen moving since it was sent.
         is_unknown: Whether the drone may have moved unseen, so that nobody knows where it is.
+        is_answered: Whether the drone said ok.
+        is_refused: Whether it said that it cannot do it.
     """
 
     reason: str = ""
     has_moved: bool = False
     is_unknown: bool = False
+    is_answered: bool = False
+    is_refused: bool = False
 
     @property
     def is_success(self) -> bool:
@@ -266,7 +270,7 @@ class TelloLine:
         if flight.command.answer(answer):
             flight.is_answered, flight.answered_s = True, now_s
         elif flight.command.proof is not Proof.STANDING and answer.startswith(("error", "out of range", "unknown")):
-            self._fail(flight, f"the drone answers {answer!r}", now_s)
+            self._fail(flight, f"the drone answers {answer!r}", now_s, is_refused=True)
         else:
             flight.texts.append(answer[:40])
 
@@ -332,8 +336,11 @@ class TelloLine:
         said = f"; it said {', '.join(map(repr, flight.texts))}" if flight.texts else ""
         return f"no answer to {text!r} within {limit_s:g} s{said}"
 
-    def _fail(self, flight: _Flight, reason: str, now_s: float, *, has_moved: bool = False) -> None:
-        self._end(Ending(reason, has_moved or self._has_moved(flight), self._is_unknown(flight, now_s)))
+    def _fail(
+        self, flight: _Flight, reason: str, now_s: float, *, has_moved: bool = False, is_refused: bool = False
+    ) -> None:
+        has_moved, is_unknown = has_moved or self._has_moved(flight), self._is_unknown(flight, now_s)
+        self._end(Ending(reason, has_moved, is_unknown, is_answered=flight.is_answered, is_refused=is_refused))
 
     def _end(self, ending: Ending) -> None:
         self._flight = None

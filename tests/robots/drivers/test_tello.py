@@ -100,6 +100,52 @@ def test_a_way_up_needs_room_above_it():
     assert pilot.do("mu", 150.0).status is SUCCEEDED
 
 
+def low_pilot():
+    """Returns a drone that hovers so low that its state is that of one on the floor."""
+    pilot = Pilot()
+    pilot.flight._pose = replace(pilot.flight.pose, z_m=0.93)
+    assert pilot.do("md", 79.0).status is SUCCEEDED
+    pilot.wait(2.0)
+    assert pilot.driver.state.pose.z_m == 0.0
+    assert pilot.flight.is_flying
+    return pilot
+
+
+def test_a_drone_that_hovers_low_lands_when_it_is_told():
+    pilot = low_pilot()
+    assert pilot.do("ld").status is SUCCEEDED
+    assert not pilot.flight.is_flying
+    assert pilot.do("ld").status is SUCCEEDED
+    assert pilot.motions.count("land") == 1
+
+
+def test_a_drone_that_hovers_low_is_stopped_and_lands_on_an_empty_battery():
+    pilot = low_pilot()
+    assert pilot.do("h").status is SUCCEEDED
+    assert "stop" in pilot.texts
+    pilot.air.firmware.drain(9.0)
+    pilot.wait(10.0)
+    assert not pilot.flight.is_flying
+
+
+def test_an_order_to_land_that_a_drone_on_the_floor_refuses_is_done():
+    pilot = low_pilot()
+    pilot.flight.land(pilot.air.time_s)
+    pilot.wait(5.0)
+    assert not pilot.flight.is_flying
+    assert pilot.do("ld").status is SUCCEEDED
+
+
+def test_a_drone_that_landed_on_a_table_takes_off_again(monkeypatch):
+    pilot = Pilot()
+    state = pilot.air.firmware.state
+    monkeypatch.setattr(pilot.air.firmware, "state", lambda: re.sub(r"h:\d+;", "h:70;", state()))
+    assert "its state does not show that it did it" in pilot.do("ld").reason
+    assert not pilot.flight.is_flying
+    assert pilot.do("tk").status is SUCCEEDED
+    assert pilot.flight.is_flying
+
+
 @pytest.mark.parametrize(("turn_deg", "parts"), [(361.0, [360, 1]), (540.0, [360, 180]), (720.0, [360, 360])])
 def test_a_turn_of_more_than_a_tello_turns_at_once_is_split(tmp_path, turn_deg, parts):
     pilot = Pilot(model=load_robot_model(edited(tmp_path, "maximum: 360", "maximum: 720")))
