@@ -32,6 +32,10 @@ class Places:
         self.retained: dict[str, Generation] = {}
         self.released: dict[str, Generation] = {}
 
+    def retained_blocks(self, ledger: KVLedger) -> int:
+        """Returns how many blocks are at rest, and free as soon as any generation needs them."""
+        return sum(map(ledger.claimed_blocks, self.retained))
+
     def find(self, request_id: str) -> Generation | None:
         """Returns an unfinished generation."""
         found = self.running.get(request_id) or self.ready.get(request_id)

@@ -217,7 +217,7 @@ class Scheduler:
         ready = self._places.ready.values()
         share = min(1.0, self.config.max_num_seqs / len(ready)) if ready else 0.0
         needed = len(self._places.running) + share * sum(missing_blocks(g, self.ledger) for g in ready)
-        return needed > self.ledger.available_blocks
+        return needed > self.ledger.available_blocks + self._places.retained_blocks(self.ledger)
 
     def shed(self, now_s: float, is_promised: Callable[[str], bool] = lambda _: False) -> list[str]:
         """Returns, and counts, what is refused to shed load: the caller ends it before the next decision.

@@ -142,11 +142,12 @@ class StepDecision:
         best = best[: max(NUM_PRICED, len(worst) - num_too_many)]
         pricing = self._rules.pricing
         exchange = None if pricing is None else SlotExchange(pricing, self._rules.times, self._now_s, worst, best)
+        resting_blocks = places.retained_blocks(self._rules.ledger)
         for incumbent, newcomer in zip(worst[num_too_many:], best, strict=False):
             may_push = self._rules.has_reserved_slot(newcomer)
             if exchange is not None and not may_push:
                 others_blocks = (len(places.ready) - 1) * self._step.missing_blocks(newcomer)  # if all are like it
-                has_room = self._step.fits(newcomer, others_blocks)
+                has_room = self._step.fits(newcomer, others_blocks - resting_blocks)
                 may_push = has_room or exchange.pays(incumbent, newcomer, len(places.ready))
             if self._rank(newcomer) >= ranks[incumbent] or not may_push:
                 break

@@ -229,7 +229,8 @@ class ChildServer:
 
     def _move_goals(self, replica: Replica) -> None:
         """Lets others that answer go on with the goals of a replica, except suspects if it will try them alone."""
-        others = [r for r in self._answering() if r is not replica and r.unanswered_at_s is None]
+        others = [r for r in self._replicas if r is not replica and r.is_ready and r.unanswered_at_s is None]
+        others = [r for r in others if r.answers] or others  # in a long step; one that hangs loses them again
         if replica.error is not None:  # no process will be there for them
             others = others or [r for r in self._replicas if r.has_started and r.error is None]
         if not others:

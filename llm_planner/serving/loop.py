@@ -120,6 +120,7 @@ class PlannerLoop:
         if request.request_id in self._goals:
             return []
         try:
+            request.time_utility.after_ert(1.0)  # its function may be known to another process only
             prepared = self._preparer.prepare(request)
             goal = open_goal(record, prepared, self._scheduler, now_s, expects_reports=self._do_clients_report)
         except PlannerError as error:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.errors import ErrorCode, PlannerError, is_of_the_plan
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.serving.child_link import ChildLink, Timeouts
@@ -34,6 +34,11 @@ class Factories:
 
     first: Callable[[], PlannerLoop]
     later: Callable[[], PlannerLoop] | None = None
+
+
+def _is_answer(end: Finished) -> bool:
+    """Whether a goal ended with what the model wrote; a plan that is only shown has no segments."""
+    return end.result.error_code is ErrorCode.NONE or is_of_the_plan(end.result.error_code)
 
 
 def _settled(event: Event) -> Event:
@@ -235,7 +240,7 @@ class Replica:
         self._num_failures = self._num_hangs = 0
         if self._link is not None:
             self._link.num_hangs = 0
-        if isinstance(event, SegmentReady):
+        if isinstance(event, SegmentReady) or (isinstance(event, Finished) and _is_answer(event)):
             self.unanswered_at_s = None
         self.quarantine.progress(event.request_id)
         is_elsewhere = isinstance(event, Finished) and self._owner.takes_back(self, event)

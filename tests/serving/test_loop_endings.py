@@ -7,14 +7,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from llm_planner.core import time_utility
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import OverrunStrategy
+from llm_planner.core.time_utility import TimeUtility, register_time_utility
 from llm_planner.serving.events import Finished, SegmentReady
 from llm_planner.serving.fake import FakeBackend
 from tests.serving.builders import failed, make_loop, started, succeeded
 from tests.serving.loop_run import Run
 
 _STUCK = f"2{{a(sto{'ol' * 25});}}"  # in a word, without end
+
+
+def test_a_time_utility_that_this_process_does_not_know_ends_its_goal_alone(monkeypatch):
+    register_time_utility("mine", lambda lateness_s, _alpha, beta: beta / (1.0 + lateness_s))
+    run = Run(make_loop({"bad": "ld();", "good": "mf(50);ld();"}), seconds=0.0)
+    utility = TimeUtility(1.0, -1.0, 1.0, "mine")
+    monkeypatch.delitem(time_utility._functions, "mine")  # as in the engine's process
+    run.submit("good", "good")
+    run.submit("bad", "bad", time_utility=utility)
+    run.go()
+    assert run.result("bad").error_code is ErrorCode.INVALID_TIME_UTILITY
+    assert run.result("good").error_code is ErrorCode.NONE
 
 
 @pytest.mark.parametrize(

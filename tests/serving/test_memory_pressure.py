@@ -11,11 +11,14 @@ from llm_planner.core.config import SchedulerConfig
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import OverrunStrategy, PlanRequest, Urgency
 from llm_planner.core.step import Sequence
+from llm_planner.planning.prompt import PromptStyle
+from llm_planner.robots.library import RobotLibrary
 from llm_planner.scheduling.policies import make_policy, policy_names
 from llm_planner.scheduling.scheduler import Scheduler
-from llm_planner.serving.events import Finished
-from llm_planner.serving.fake import FakeBackend
+from llm_planner.serving.events import Finished, SegmentReady
+from llm_planner.serving.fake import FakeBackend, FakeTiming
 from llm_planner.serving.loop import PlannerLoop
+from llm_planner.serving.plan_preparer import PlanPreparer
 from llm_planner.serving.preparation import Prepared
 from tests.serving.budget_run import Run as BudgetRun
 from tests.serving.builders import make_request, make_session
@@ -143,3 +146,37 @@ def test_a_running_plan_gives_its_memory_to_one_with_a_reserved_slot(policy):
     run, waited_s = beside_a_long_one(policy, time_budget_s=0.5, overrun=OverrunStrategy.KILL)
     assert waited_s < 0.5
     assert run.result("other").error_code is ErrorCode.NONE
+
+
+def test_an_emergency_gets_a_slot_though_plans_that_are_complete_fill_the_memory():
+    """Their KV is free as soon as anybody needs it, so nothing has to be moved."""
+    plans = {"short": "mr(100);", "long": "mr(100);ml(100);" * 6, "help": "mr(100);"}
+    timing = FakeTiming(step_s=0.02, prompt_token_s=0.0002, decode_s=0.001)
+    backend = FakeBackend(plans=plans, num_kv_blocks=1215, can_insert=True, timing=timing)
+    scheduler = Scheduler(SchedulerConfig(max_num_seqs=4), make_policy("tardiness"), backend.info)
+    preparer = PlanPreparer(
+        backend=backend, tokenizer=backend.tokenizer, library=RobotLibrary(), style=PromptStyle.COMPACT
+    )
+    loop = PlannerLoop(backend=backend, scheduler=scheduler, preparer=preparer, max_replans=2, waits_for_plan_s=0.25)
+    now_s = 0.0
+
+    def step():
+        nonlocal now_s
+        before_s = loop._meter.totals.busy_s
+        events = loop.step(now_s)
+        now_s += loop._meter.totals.busy_s - before_s
+        return {event.request_id for event in events if isinstance(event, SegmentReady)}
+
+    for number in range(200):
+        loop.submit(make_request(f"done{number}", "short " + "x" * 200), now_s)
+    while scheduler.num_running or scheduler.num_ready:
+        step()
+    assert scheduler.ledger.available_blocks < 20
+    for number in range(10):
+        loop.submit(make_request(f"w{number}", "long " + "x" * 200), now_s)
+    for _ in range(6):
+        step()
+    asked_s = now_s
+    loop.submit(make_request("u", "help " + "x" * 200, urgency=Urgency.URGENT), now_s)
+    while "u" not in step():
+        assert now_s - asked_s < 0.2

@@ -118,6 +118,38 @@ def test_goals_of_engines_that_load_go_on_in_the_first_that_is_ready():
     assert [set(link.will_have) for link in server.links()] == [set(), {"a", "b", "c"}]
 
 
+def test_goals_of_an_engine_that_died_go_on_in_one_that_is_in_a_long_step():
+    server = Server(2)
+    server.make_ready(0)
+    server.make_ready(1)
+    for name in "abcd":
+        server.server.submit(make_request(name))
+    for link in server.links():
+        link.read()
+    server.links()[1].silent_s = 2.3
+    server.die(0)
+    assert [set(home) for home in server.homes()] == [set(), {*"abcd"}]
+
+
+def test_a_model_server_that_answers_with_plans_that_are_only_shown_has_answered():
+    server = Server(2)
+    server.make_ready(0)
+    server.make_ready(1)
+    server.server.submit(make_request("lost"))
+    link, replica = server.links()[0], server.replicas[0]
+    link.read()
+    link.end("lost", ErrorCode.SERVER_UNREACHABLE)
+    server.receive(0)
+    assert replica.unanswered_at_s is not None
+    server.clock.advance(60.0)
+    server.server.submit(make_request("shown", plan_only=True))
+    assert "shown" in server.homes()[0]
+    link.read()
+    link.end("shown", ErrorCode.NONE)
+    server.receive(0)
+    assert replica.unanswered_at_s is None
+
+
 def test_times_of_goals_that_have_ended_are_not_kept_for_the_alarm():
     server = Server(1)
     server.server.submit(make_request("live", time_budget_s=3600.0))
