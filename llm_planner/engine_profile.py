@@ -5,6 +5,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import NamedTuple
 from llm_planner import __version__
 from llm_planner.core.clock import MonotonicClock
 from llm_planner.core.config import PlannerConfig
-from llm_planner.core.errors import PlannerError
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend
 from llm_planner.core.resources import cache_dir
 from llm_planner.core.step import SamplingParams
@@ -25,6 +26,7 @@ from llm_planner.prediction.prober import ROUNDS, Prober
 from llm_planner.prediction.profile import EngineProfile, load_profile, write_profile
 from llm_planner.prediction.whole_steps import WholeSteps
 from llm_planner.robots.library import RobotLibrary
+from llm_planner.robots.model import RobotModel
 
 _log = logging.getLogger(__name__)
 LIMIT_S = 10.0
@@ -141,6 +143,14 @@ def age(profile: EngineProfile, now: datetime) -> str:
     return "just now"
 
 
+def _any_model(library: RobotLibrary) -> RobotModel:
+    """Returns a robot model that can be used: one that cannot is told to the goals that name it."""
+    for name in sorted(library.names()):
+        with suppress(PlannerError):
+            return library.get(name)
+    raise PlannerError(ErrorCode.INVALID_ROBOT_MODEL, "no robot model can be used, so the engine cannot be measured")
+
+
 def _measure(engine: EngineAtHand, path: Path) -> OwnProfile | None:
     backend, info, clock = engine.backend, engine.backend.info, MonotonicClock()
     _log.info("measuring how quick this machine is: up to about %.0f s, once", LIMIT_S)
@@ -148,7 +158,7 @@ def _measure(engine: EngineAtHand, path: Path) -> OwnProfile | None:
         WholeSteps(backend) if info.keeps_kv else backend,
         num_repeats=ROUNDS,
         warm_steps=QUICK_WARM_STEPS,
-        grammar=lark_grammar(engine.library.get(min(engine.library.names()))),
+        grammar=lark_grammar(_any_model(engine.library)),
         sampling=SamplingParams(temperature=1.0),  # what is greedy drafts, from earlier plans: not from these
     )
     began_s = clock.now_s()

@@ -9,6 +9,7 @@ import pytest
 
 from llm_planner import assembly, engine_profile
 from llm_planner.core.config import EngineConfig, PlannerConfig, SchedulerConfig
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.resources import cache_dir
 from llm_planner.engine_profile import EngineAtHand, age, cached_profile, measured_profile
 from llm_planner.prediction.execution_time import STALE_S, ProfiledTimes
@@ -62,6 +63,19 @@ def test_the_first_start_measures_and_the_next_one_does_not(start, cache, caplog
     assert not caplog.records
     assert again == first
     assert again.profile.decode.base_s.value == pytest.approx(TRUTH.decode.base_s.value, rel=0.05)
+
+
+def test_a_robot_model_that_cannot_be_used_does_not_keep_the_engine_from_being_measured(start, monkeypatch):
+    names, get = RobotLibrary.names, RobotLibrary.get
+
+    def refuse(library, name):
+        if name == "aaa":
+            raise PlannerError(ErrorCode.INVALID_ROBOT_MODEL, "broken")
+        return get(library, name)
+
+    monkeypatch.setattr(RobotLibrary, "names", lambda library: ["aaa", *names(library)])
+    monkeypatch.setattr(RobotLibrary, "get", refuse)
+    assert start() is not None
 
 
 def test_a_command_that_shall_answer_soon_only_looks(start, cache):

@@ -191,17 +191,19 @@ def _first_problem(found: Mapping[str, Any], expected: Mapping[str, tuple[int, .
 
 
 def _weight_files(model_dir: Path) -> list[Path]:
+    if (model_dir / _SINGLE).is_file():  # before an index, which an older checkpoint may have left
+        return [model_dir / _SINGLE]
     if (model_dir / _INDEX).is_file():
         weight_map = read_json(model_dir / _INDEX).get("weight_map")
         if not isinstance(weight_map, dict) or not weight_map:
             raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{model_dir / _INDEX} has no weight_map")
+        if not all(isinstance(name, str) for name in weight_map.values()):
+            raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{model_dir / _INDEX}: a shard is named by no text")
         # Only names inside the directory: an index is data and must not reach for other files.
-        paths = [model_dir / Path(str(name)).name for name in sorted(set(weight_map.values()))]
+        paths = [model_dir / Path(name).name for name in sorted(set(weight_map.values()))]
         if missing := [path.name for path in paths if not path.is_file()]:
             raise PlannerError(ErrorCode.CHECKPOINT_INVALID, f"{model_dir}: shards are missing: {missing}")
         return paths
-    if (model_dir / _SINGLE).is_file():
-        return [model_dir / _SINGLE]
     raise PlannerError(ErrorCode.MODEL_NOT_FOUND, f"{model_dir} has neither {_SINGLE} nor {_INDEX}")
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What this machine offers: device, data type, and how many KV blocks fit."""
 
+import math
 import os
 import platform
 from collections.abc import Sequence
@@ -73,10 +74,26 @@ def free_bytes(device: torch.device) -> int:
     if meminfo.is_file():  # counts what the page cache would give back
         fields = dict(line.split(":", 1) for line in meminfo.read_text(encoding="ascii").splitlines())
         available = int(fields["MemAvailable"].split()[0]) * 1024
-    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
-    if limit.is_file() and used.is_file() and (text := limit.read_text(encoding="ascii").strip()) != "max":
-        available = min(available, int(text) - int(used.read_text(encoding="ascii")))
-    return max(0, available)
+    return max(0, min(available, _left_bytes_of_group(Path("/sys/fs/cgroup"))))
+
+
+def _left_bytes_of_group(group: Path) -> float:
+    """Returns what a control group's limit leaves, files in its page cache included; infinite without a limit.
+
+    Args:
+        group: Its directory, of version 2, or that of all controllers of version 1.
+    """
+    for directory, limit_name, used_name in (
+        (group, "memory.max", "memory.current"),
+        (group / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ):
+        limit, used, stat = (directory / name for name in (limit_name, used_name, "memory.stat"))
+        if not (limit.is_file() and used.is_file()) or (text := limit.read_text(encoding="ascii").strip()) == "max":
+            continue
+        counted = dict(line.split() for line in stat.read_text(encoding="ascii").splitlines()) if stat.is_file() else {}
+        reclaimable = int(counted.get("total_inactive_file", counted.get("inactive_file", 0)))
+        return int(text) - int(used.read_text(encoding="ascii")) + reclaimable
+    return math.inf
 
 
 def select_device(name: str) -> torch.device:

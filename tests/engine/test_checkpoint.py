@@ -242,8 +242,29 @@ def test_refused_truncated_shard(tmp_path):
     assert_refused(path, ErrorCode.CHECKPOINT_INVALID, "truncated")
 
 
-@pytest.mark.parametrize("text", ["{}", '{"weight_map": []}', '{"weight_map": {"a": "../../etc/passwd"}}'])
+def test_an_index_that_an_older_checkpoint_left_does_not_count(tmp_path):
+    path = save_model(tmp_path / "model", max_shard_size="100KB")
+    shards = [*path.glob("model-*.safetensors")]
+    whole = save_model(tmp_path / "whole")
+    (path / "model.safetensors").write_bytes((whole / "model.safetensors").read_bytes())
+    assert checkpoint._weight_files(path) == [path / "model.safetensors"]
+    for shard in shards:
+        shard.unlink()
+    assert checkpoint._weight_files(path) == [path / "model.safetensors"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        '{"weight_map": []}',
+        '{"weight_map": {"a": "../../etc/passwd"}}',
+        '{"weight_map": {"a": ["x"]}}',
+        '{"weight_map": {"a": "x", "b": 1}}',
+    ],
+)
 def test_refused_index(model_dir, text):
+    (model_dir / "model.safetensors").unlink()
     (model_dir / "model.safetensors.index.json").write_text(text)
     assert_refused(model_dir, ErrorCode.CHECKPOINT_INVALID, "")
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import math
 from dataclasses import replace
 
 import pytest
@@ -65,3 +66,27 @@ def test_rows_of_integers_are_the_same_in_one_copy(rows):
     uploaded = upload(CPU, *rows)
     assert [row.tolist() for row in uploaded] == [list(row) for row in rows]
     assert {row.dtype for row in uploaded} == {torch.long}
+
+
+@pytest.mark.parametrize(
+    ("files", "left"),
+    [
+        ({}, math.inf),
+        ({"memory.max": "max\n", "memory.current": "5"}, math.inf),
+        ({"memory.max": "100\n", "memory.current": "90\n"}, 10),
+        ({"memory.max": "100", "memory.current": "90", "memory.stat": "anon 20\ninactive_file 60\n"}, 70),
+        (
+            {
+                "memory/memory.limit_in_bytes": "100",
+                "memory/memory.usage_in_bytes": "90",
+                "memory/memory.stat": "inactive_file 1\ntotal_inactive_file 50\n",
+            },
+            60,
+        ),
+    ],
+)
+def test_what_a_control_group_leaves(tmp_path, files, left):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert hardware._left_bytes_of_group(tmp_path) == left

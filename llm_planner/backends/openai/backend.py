@@ -226,7 +226,10 @@ class OpenAIBackend:
     def _collect(
         self, running: Mapping[str, RemoteSequence], failed: dict[str, ServerError], start_s: float
     ) -> StepOutput:
-        """Returns what has come; a sequence of which nothing came did not run, as the scheduler sees it."""
+        """Returns what has come; a sequence of which nothing came did not run, as the scheduler sees it.
+
+        But its prompt did, once it was sent: no other one has to wait until the server has read it.
+        """
         token_ids: dict[str, tuple[int, ...]] = {}
         finished: dict[str, FinishReason] = {}
         computed: dict[str, int] = {}
@@ -238,9 +241,10 @@ class OpenAIBackend:
                 token_ids[request_id] = tuple(new)
             if is_finished:
                 finished[request_id] = FinishReason.STOP
-            if new or is_finished:
-                computed[request_id] = num_tokens - state.num_computed_tokens
-                state.num_computed_tokens = num_tokens
+            num_done = num_tokens if new or is_finished else num_tokens - 1  # what was sent is the server's to compute
+            if state.stream is not None and num_done > state.num_computed_tokens:
+                computed[request_id] = num_done - state.num_computed_tokens
+                state.num_computed_tokens = num_done
             if state.is_drained(StreamEnd.FAILED):
                 self._bear(request_id, state, failed)
         num_held = sum(-(-state.num_computed_tokens // self._info.block_size) for state in self._states.values())

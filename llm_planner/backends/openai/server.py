@@ -24,7 +24,7 @@ MAX_TOKEN_ID = 2**31
 MAX_MODEL_LEN = 10**8
 MOST_NAMED = 20  # models
 MOST_STALLS = 10
-"""Times ``stall_timeout_s``: so long a server may send nothing but comments, while it reads a long prompt."""
+"""Times ``stall_timeout_s``: so long a server may send nothing that counts, while it reads a long prompt."""
 WRONG = (DocumentError, ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError)
 """What is raised where an answer is not what it should be."""
 _FINAL = frozenset({400, 401, 403, 404, 405, 410, 413, 415, 422})
@@ -136,14 +136,20 @@ class ModelServer:
         """
         max_tokens = int(body["max_tokens"])
         num_tokens = 0
+        now_s = asyncio.get_running_loop().time
         try:
             async with self._client.stream("POST", path, json=dict(body)) as response:
                 if response.status_code != httpx2.codes.OK:
                     raise self._refusal(response, await self._body(response))
+                written_at_s = now_s()
                 async for data in self._events(response, MAX_EVENT_BYTES + MAX_BYTES_PER_TOKEN * max_tokens):
                     if data == b"[DONE]":
                         break
                     chunk = self._chunk(data)
+                    if chunk.text or chunk.token_ids or chunk.finish_reason is not None:
+                        written_at_s = now_s()
+                    elif now_s() - written_at_s > self._most_silent_s:
+                        raise self._stalled("nothing but empty events")
                     num_tokens += len(chunk.token_ids or ())
                     if num_tokens > max_tokens:
                         raise self._nonsense(f"more than the {max_tokens} tokens that were asked for")
@@ -176,10 +182,14 @@ class ModelServer:
         """Returns the body of an answer that is no stream."""
         self._require_uncompressed(response)
         body = bytearray()
+        now_s = asyncio.get_running_loop().time
+        begun_at_s = now_s()
         async for piece in response.aiter_raw():
             body += piece
             if len(body) > MAX_BODY_BYTES:
                 raise self._nonsense(f"an answer of more than {MAX_BODY_BYTES} bytes")
+            if now_s() - begun_at_s > self._most_silent_s:
+                raise self._stalled("no whole answer")
         return bytes(body)
 
     async def _events(self, response: httpx2.Response, max_bytes: int) -> AsyncIterator[bytes]:
@@ -198,10 +208,13 @@ class ModelServer:
                         yield bytes(line[5:]).strip()
                         silent_since_s = now_s()
             if now_s() - silent_since_s > self._most_silent_s:
-                message = f"the model server {self._url} has sent nothing but comments for {self._most_silent_s:.0f} s"
-                raise ServerError(ErrorCode.SERVER_UNREACHABLE, message, is_final=False)
+                raise self._stalled("nothing but comments")
             if len(rest) > MAX_EVENT_BYTES or num_bytes > max_bytes:
                 raise self._nonsense(f"a line, or a stream, without an end ({num_bytes} bytes)")
+
+    def _stalled(self, what: str) -> ServerError:
+        message = f"the model server {self._url} has sent {what} for {self._most_silent_s:.0f} s"
+        return ServerError(ErrorCode.SERVER_UNREACHABLE, message, is_final=False)
 
     def _require_uncompressed(self, response: httpx2.Response) -> None:
         encoding = response.headers.get("Content-Encoding", "identity")

@@ -122,11 +122,12 @@ class Driver:
         scheduled = SchedulerOutput(new=new, num_scheduled_tokens=counts)
         output = self.backend.execute(scheduled)
         ran = (output.step or scheduled).num_scheduled_tokens
-        assert set(output.token_ids) | set(output.finished) == set(ran) - set(output.failed)
+        told = set(output.token_ids) | set(output.finished)
+        assert told <= set(ran) - set(output.failed)
         for name, num_computed in ran.items():
             ids = output.token_ids.get(name, ())
             self.num_computed[name] += num_computed - output.num_rejected_tokens.get(name, 0)
-            assert self.num_computed[name] == self.num_tokens[name]
+            assert self.num_computed[name] == self.num_tokens[name] - (name not in told)  # what was sent is read
             self.num_tokens[name] += len(ids)
             self.text[name] += b"".join(map(self.backend.tokenizer.token_bytes, ids)).decode()
         self.failed |= output.failed

@@ -82,6 +82,18 @@ def test_a_silent_server_is_asked_again(start, server):
     assert "turn" in driver.finished
 
 
+def test_a_prompt_that_was_sent_is_the_servers_to_read_and_keeps_no_other_from_being_sent(start, server):
+    server.order(first_token_s=1.0)
+    driver = start(stall_timeout_s=5.0)
+    driver.add(make_sequence("turn"))
+    driver.step("turn")
+    assert driver.text["turn"] == ""
+    assert driver.num_computed["turn"] == driver.num_tokens["turn"] - 1
+    server.order(first_token_s=0.0)
+    driver.run()
+    assert "turn" in driver.finished
+
+
 def test_a_full_context_ends_the_goal(start):
     driver = start()
     full = dataclasses.replace(make_sequence("turn"), prompt_token_ids=(5,) * driver.backend.info.max_model_len)

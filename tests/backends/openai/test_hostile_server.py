@@ -121,6 +121,21 @@ def test_comments_do_not_keep_a_stream_alive_for_ever(monkeypatch):
     assert not raised.value.is_final
 
 
+def test_empty_events_do_not_keep_a_stream_alive_for_ever(monkeypatch):
+    monkeypatch.setattr(module, "MOST_STALLS", 0.01)
+    empty = event({"choices": [{"text": ""}]})
+    with pytest.raises(ServerError, match="nothing but empty events") as raised:
+        Hostile(OK, event(CHOICE), repeat=empty).ask("complete")
+    assert raised.value.code is ErrorCode.SERVER_UNREACHABLE
+
+
+def test_an_answer_that_drips_is_left(monkeypatch):
+    monkeypatch.setattr(module, "MOST_STALLS", 0.01)
+    with pytest.raises(ServerError, match="no whole answer") as raised:
+        Hostile(b"HTTP/1.1 503 No\r\nConnection: close\r\n\r\n", repeat=b"x").ask("complete")
+    assert raised.value.code is ErrorCode.SERVER_UNREACHABLE
+
+
 @pytest.mark.parametrize("what", ["models", "complete"])
 @pytest.mark.parametrize("status", [b"200 OK", b"500 No"])
 def test_an_answer_without_an_end_is_left(monkeypatch, what, status):
