@@ -110,7 +110,7 @@ def results():
 
 
 # A better model must leave this list empty (models/planner-small/README.md).
-NOT_YET = {"food", "desk"}
+NOT_YET = {"food"}
 
 
 @pytest.mark.parametrize(
