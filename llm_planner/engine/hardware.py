@@ -74,7 +74,7 @@ def free_bytes(device: torch.device) -> int:
     if meminfo.is_file():  # counts what the page cache would give back
         fields = dict(line.split(":", 1) for line in meminfo.read_text(encoding="ascii").splitlines())
         available = int(fields["MemAvailable"].split()[0]) * 1024
-    return max(0, min(available, _left_bytes_of_group(Path("/sys/fs/cgroup"))))
+    return int(max(0, min(available, _left_bytes_of_group(Path("/sys/fs/cgroup")))))
 
 
 def _left_bytes_of_group(group: Path) -> float:
