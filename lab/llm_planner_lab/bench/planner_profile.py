@@ -26,7 +26,7 @@ MAX_BATCH_KV_TOKENS = 8192
 """Caches of a batch are no longer, all sequences together: they take long to fill on a CPU."""
 THOROUGH = Grid(
     decodes=tuple((b, k) for b in (1, 2, 4, 8, 16) for k in (32, 128, 256, 512, 1024) if b * k <= MAX_BATCH_KV_TOKENS),
-    prompts=tuple((n, k) for k in (0, 512) for n in (32, 64, 128, 192, 256, 384, 512, 768, 1024)),
+    prompts=tuple((n, k) for k in (0, 512) for n in (20, 32, 64, 128, 192, 256, 384, 512, 768, 1024)),
     moves=(32, 128, 512, 1024),
     evictions=(128, 256, 512, 1024),
     alongside=((32, 8, 64), (128, 8, 64), (128, 4, 64)),

@@ -23,6 +23,7 @@ from llm_planner.serving.inbox import DeferredTime
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner_lab.simulation.backend import KVReturn, SimulatedBackend
 from llm_planner_lab.simulation.preparer import ScriptPreparer
+from llm_planner_lab.simulation.profiled_steps import step_s
 from llm_planner_lab.simulation.records import RequestRecord, RunRecord, SegmentTimes, StepTimes
 from llm_planner_lab.simulation.script import Script, ScriptLibrary
 from llm_planner_lab.simulation.trace import RequestStep, SegmentFailure, Trace, TraceRequest
@@ -318,7 +319,7 @@ class _Bound:
                 time_s += profile.step_s([Chunk(chunk, kv_len)]) + around_s
                 kv_len += chunk
             for number, (before, step) in enumerate(pairwise(key[2]), start=1):
-                time_s += profile.step_s([Chunk(step.num_rows, kv_len)]) * profile.first_ratio(number) + around_s
+                time_s += step_s(profile, [Chunk(step.num_rows, kv_len)]) * profile.first_ratio(number) + around_s
                 kv_len += before.num_tokens
             self._known[key] = time_s
         return self._known[key]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from lab.tests.simulation.builders import PROFILE, SCRIPTS, a_config, a_request, a_trace, a_workload
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
-from llm_planner.prediction.profile import HostCost, IdleCost
+from llm_planner.prediction.profile import Chunk, HostCost, IdleCost
 from llm_planner.robots.timing import Parameter, Source
 from llm_planner.scheduling.policies import policy_names
 from llm_planner_lab.simulation.simulator import Simulator, simulate
@@ -67,7 +67,9 @@ def test_what_comes_behind_an_idle_time_takes_longer():
         for profile in (replace(PROFILE, host=HOST), replace(PROFILE, host=host, idle=idle))
     )
     assert first.response_time_s == pytest.approx(plain.response_time_s)  # nothing has had time to cool
-    extra_s = 0.003 + 0.05 + 0.02 * (0.5 + 0.25 + 0.125)
+    prompt_s = PROFILE.step_s([Chunk(114, 1056)]) + 0.05  # warms as several decode steps do
+    left = 0.5 ** (prompt_s / (PROFILE.decode.base_s.value + 0.02))
+    extra_s = 0.003 + 0.05 + 0.02 * left * (1.0 + 0.5 + 0.25)
     assert second.response_time_s - plain.response_time_s == pytest.approx(extra_s, rel=0.01)
 
 
@@ -112,7 +114,8 @@ def test_a_step_may_bring_several_tokens_and_compute_more():
     assert len(plain.segments) == 2
     drafted = replace(told, step_rows=(18, 8, 10))  # of which 3 and 7 were wrong
     with_drafts = run(a_trace(drafted)).requests[0]
-    assert with_drafts.response_time_s - plain.response_time_s == pytest.approx(10 * 0.0003, rel=0.02)
+    row_s = min(PROFILE.decode.per_sequence_s.value, PROFILE.prefill.b_s_per_token.value)
+    assert with_drafts.response_time_s - plain.response_time_s == pytest.approx(10 * row_s, rel=0.02)
     record = run(a_trace(drafted), config).requests[0]
     assert record.response_time_s == pytest.approx(record.bound_s)
 
