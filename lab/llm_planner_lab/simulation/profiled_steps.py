@@ -11,9 +11,9 @@ from llm_planner.prediction.profile import Chunk, EngineProfile
 def step_s(profile: EngineProfile, chunks: Sequence[Chunk]) -> float:
     """Returns the seconds of a step, warm and not right behind a prompt.
 
-    Further tokens of a sequence that decodes (forced by the grammar, or a draft) take as long as those of a prompt:
-    they share its cache and its bookkeeping. ``EngineProfile.step_s``, which decides in service, counts each as a
-    sequence of its own, to be on the safe side.
+    Further tokens of a sequence that decodes (forced by the grammar, or a draft) count as those of a prompt: they share
+    its cache and its bookkeeping. They take a little longer (docs/benchmarks/live.md). ``EngineProfile.step_s``, which
+    decides in service, counts each as a sequence of its own, to be on the safe side.
     """
     num_more = sum(chunk.num_tokens - 1 for chunk in chunks if 1 < chunk.num_tokens <= MOST_DECODED_TOKENS)
     first = [chunk._replace(num_tokens=1) if chunk.num_tokens <= MOST_DECODED_TOKENS else chunk for chunk in chunks]
