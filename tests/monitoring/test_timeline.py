@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llm_planner.core.errors import PlannerError
 from llm_planner.monitoring.chrome_trace import write_chrome_trace
 from llm_planner.monitoring.timeline import ENGINE_ROW, Span, SpanKind, draw_timeline, merged, window
 
@@ -35,9 +36,14 @@ def test_joined_spans_cover_the_same_and_lie_apart(spans, gap_s):
 
 @given(st.lists(STEP), TIME, st.floats(0.1, 50.0))
 def test_a_window_shows_what_lies_in_it(spans, start_s, duration_s):
+    num_within = sum(s.end_s > start_s and s.start_s < start_s + duration_s for s in spans)
+    if not num_within:
+        with pytest.raises(PlannerError, match="nothing happens from" if spans else "there is no goal"):
+            window(spans, start_s, duration_s)
+        return
     shown = window(spans, start_s, duration_s)
     assert all(start_s <= span.start_s <= span.end_s <= start_s + duration_s for span in shown)
-    assert len(shown) == sum(s.end_s > start_s and s.start_s < start_s + duration_s for s in spans)
+    assert len(shown) == num_within
     within = (max(0.0, min(s.end_s, start_s + duration_s) - max(s.start_s, start_s)) for s in spans)
     assert sum(s.end_s - s.start_s for s in shown) == pytest.approx(sum(within), abs=1e-6)
 
