@@ -293,20 +293,18 @@ class BudgetSolver:
 
     def _infeasible(self, budget_s: float, task: Task, load: Load, time: ExecutionTime) -> PlannerError:
         step_s = time.decode_line(1).q_s
-        needed_s, left = self.shortest_s(task, load, time), _rounded(budget_s, math.floor)
-        lacks_memory, has_place = self._lacks_memory(task, load, time), self.has_place(task, load, time)
-        if lacks_memory:
-            needed_s = self.later(task, load, time).wcet_s
-        is_reserved = not has_place or load.waiting_slack_s < needed_s
+        left, has_place = _rounded(budget_s, math.floor), self.has_place(task, load, time)
+        can_wait = self._lacks_memory(task, load, time)
+        needed_s = self.later(task, load, time).wcet_s if can_wait else self.shortest_s(task, load, time)
+        leaves_time = needed_s <= load.waiting_slack_s
         if budget_s < step_s:
             message = f"{left} s are left of the time budget, but one decode step takes {step_s:.3g} s"
-        elif is_reserved:
+        elif not (has_place and leaves_time):
             message = f"the engine is reserved for other goals with budgets, for up to {load.reserved_s:.3g} s"
         else:
             message = f"{left} s are left of the time budget"
-        if is_reserved and not (lacks_memory and needed_s <= load.waiting_slack_s):
-            way_out = "whatever its budget, another one is refused now: ask again then, or let the reflex act"
-        else:
+        way_out = "no budget would do now: ask again later, or let the reflex act"
+        if leaves_time and (has_place or can_wait):
             feasible = _rounded(needed_s + self.way_s, math.ceil)
             way_out = f"at least {feasible} s are needed now: give that much, or let the reflex act"
         return PlannerError(ErrorCode.BUDGET_INFEASIBLE, f"{message}; {way_out}")

@@ -149,10 +149,10 @@ def test_a_budget_below_what_the_queue_allows_is_refused_as_such():
     assert "reserved for other goals with budgets, for up to 0.7 s" in refusal(0.5, make_task(), load, LinearTime())
     full = Load(reserved_kv_lens=(10, 10), reserved_s=0.7, max_co_batched=1)
     assert "reserved for other goals" in refusal(0.5, make_task(), full, LinearTime())
-    assert "whatever its budget" in refusal(1e6, make_task(), replace(full, has_free_slot=False), LinearTime())
+    assert "no budget would do now" in refusal(1e6, make_task(), replace(full, has_free_slot=False), LinearTime())
     waiting = Load(has_free_slot=False, waiting_slack_s=0.01)
     assert "reserved for other goals" in refusal(0.5, make_task(), waiting, LinearTime())
-    assert "whatever its budget" in refusal(1e6, make_task(), waiting, LinearTime())
+    assert "no budget would do now" in refusal(1e6, make_task(), waiting, LinearTime())
 
 
 @pytest.mark.parametrize(("room_tokens", "is_kept"), [(604, False), (605, True), (-10, False)])
