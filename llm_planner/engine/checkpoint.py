@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights of a Hugging Face checkpoint directory: every name and shape is checked before the first one is read."""
 
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import chain
@@ -74,6 +75,11 @@ def expected_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     if not config.is_tied:
         shapes[_HEAD] = (config.vocab_size, hidden)
     return shapes
+
+
+def weight_bytes(config: ModelConfig, dtype: torch.dtype) -> int:
+    """Returns the memory that all weights of a model take in a data type."""
+    return sum(math.prod(shape) for shape in expected_shapes(config).values()) * dtype.itemsize
 
 
 def _stored_shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:

@@ -77,6 +77,21 @@ def free_bytes(device: torch.device) -> int:
     return int(max(0, min(available, _left_bytes_of_group(Path("/sys/fs/cgroup")))))
 
 
+def check_memory(model_dir: Path, num_bytes: int, device: torch.device) -> None:
+    """Refuses weights that cannot fit, before they are read: a host that runs out of memory kills, and says nothing.
+
+    Raises:
+        PlannerError: OUT_OF_MEMORY.
+    """
+    free = free_bytes(device)
+    if num_bytes > free:
+        message = (
+            f"the weights of {model_dir} take {num_bytes / 2**30:.1f} GiB, and {device} has {free / 2**30:.1f} GiB "
+            "free; end other programs, or use a smaller model, or bfloat16 as engine.dtype"
+        )
+        raise PlannerError(ErrorCode.OUT_OF_MEMORY, message)
+
+
 def _left_bytes_of_group(group: Path) -> float:
     """Returns what a control group's limit leaves, files in its page cache included; infinite without a limit.
 

@@ -14,10 +14,17 @@ import torch
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.engine.adapter import AdaptedRows, Adapter, group_rows, load_adapter
 from llm_planner.engine.attention import Attention, PackedAttention, PrefillAttention
-from llm_planner.engine.checkpoint import Checkpoint, OpenWeights
+from llm_planner.engine.checkpoint import Checkpoint, OpenWeights, weight_bytes
 from llm_planner.engine.decode_attention import DecodeAttention, DecodeRow
 from llm_planner.engine.eviction.observation import Piece, observed
-from llm_planner.engine.hardware import default_num_blocks, device_name, select_device, select_dtype, upload
+from llm_planner.engine.hardware import (
+    check_memory,
+    default_num_blocks,
+    device_name,
+    select_device,
+    select_dtype,
+    upload,
+)
 from llm_planner.engine.kernels import load_kernels
 from llm_planner.engine.kv_cache import KVCache
 from llm_planner.engine.model import Model, Wanted
@@ -66,7 +73,7 @@ class ModelRunner:
 
     Raises:
         PlannerError: CHECKPOINT_INVALID and the like before a weight is read, INVALID_CONFIG for a device or data
-            type that is not there, OUT_OF_MEMORY if weights or cache do not fit.
+            type that is not there, OUT_OF_MEMORY if weights (before one is read) or cache do not fit.
     """
 
     def __init__(  # noqa: PLR0913 (one argument per setting)
@@ -90,6 +97,7 @@ class ModelRunner:
         self.device_name = device_name(self._device, data_type) + ", own kernels" * has_kernels
         try:
             self._adapters = {name: load_adapter(Path(name), config, data_type, self._device) for name in adapters}
+            check_memory(model_dir, weight_bytes(config, data_type), self._device)
             self._model = Model(config, weights, data_type, self._device)
             block_bytes = KVCache.block_bytes(config, block_size, data_type)
             self.cache = KVCache(

@@ -12,7 +12,9 @@ from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.step import SchedulerOutput
 from llm_planner.engine import hardware
 from llm_planner.engine.backend import TorchBackend
+from llm_planner.engine.checkpoint import Checkpoint, weight_bytes
 from llm_planner.engine.lookahead import measure_step_cost
+from llm_planner.engine.model_config import read_model_config
 from tests.engine.builders import PROMPT, decode, generate, sequence, start
 
 CPU = torch.device("cpu")
@@ -77,6 +79,18 @@ def test_the_cache_takes_no_more_than_its_share_of_the_machine(monkeypatch):
     assert hardware.default_num_blocks(1 << 20, 16, 4096, 16, CPU) == 100
     with pytest.raises(PlannerError) as error:
         hardware.default_num_blocks(10 << 20, 16, 4096, 16, CPU)
+    assert error.value.code is ErrorCode.OUT_OF_MEMORY
+
+
+def test_weights_that_do_not_fit_are_refused_before_one_is_read(llama_dir, monkeypatch):
+    stored = sum(path.stat().st_size for path in llama_dir.glob("*.safetensors"))
+    config = read_model_config(llama_dir)
+    needed = weight_bytes(config, torch.float32)
+    assert 0.9 * stored < needed <= stored
+    monkeypatch.setattr(hardware, "free_bytes", lambda device: needed - 1)
+    monkeypatch.setattr(Checkpoint, "load", lambda *_: pytest.fail("read"))
+    with pytest.raises(PlannerError, match=r"take 0\.0 GiB.* free; end other programs") as error:
+        TorchBackend(llama_dir, num_kv_blocks=8, dtype="float32")
     assert error.value.code is ErrorCode.OUT_OF_MEMORY
 
 
