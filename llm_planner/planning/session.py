@@ -389,6 +389,7 @@ class PlanSession:
                 return
             part = self._understood(written)
             if isinstance(part, Unclear) and self._num_written == 0:
+                self._gate.admit(Fail(part.what))  # its words reach people, as those of a fail do
                 raise _not_understood(part.what)
             if isinstance(part, Fail) and not self._num_open:
                 self._gate.admit(part)

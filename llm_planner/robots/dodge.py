@@ -161,7 +161,9 @@ def straight_motions(
             continue
         least, most = number.minimum or 0.0, number.maximum or 0.0
         amount = min(max(length_m / skill.effect.unit_m, least), most)
-        amount = float(math.floor(amount)) if number.is_integer else amount
+        amount = float(max(math.floor(amount), math.ceil(least))) if number.is_integer else amount
+        if abs(amount * skill.effect.unit_m) < JUST_M:
+            continue
         end = moved(pose, skill.effect, amount)
         if model.geofence is None or model.geofence.contains(*end):
             yield SkillCall(skill.name, (amount,)), end, skill

@@ -103,6 +103,9 @@ class Skill(Record):
             require(is_same, f"unit: {unit} of the argument contradicts unit_m: {unit_m:g} of the effect translate")
         needed = NUM_NAMES.get(self.effect.kind, 0)
         require(len(names) >= needed, f"effect {self.effect.kind} needs {needed} name or text argument(s)")
+        takes_text = self.effect.kind in {"say", "ask"} or getattr(self.effect, "match", "") == "description"
+        are_names = takes_text or all(a.type is ArgumentType.IDENTIFIER for a in names[:needed])
+        require(are_names, f"effect {self.effect.kind} takes things by their names: type identifier, not text")
         is_turn_then_move = isinstance(self.duration, TurnThenMove)
         require(not is_turn_then_move or self.effect.kind == "goto", "turn_then_move is for effect goto")
         if isinstance(self.duration, Polynomial):
@@ -113,9 +116,12 @@ class Skill(Record):
             )
         is_arms = self.effect.kind in {"grasp", "place", "push", "move_tool", "home"}
         require(not isinstance(self.duration, Sweeps) or is_arms, "sweeps is for ways of an arm's tool")
+        is_told = isinstance(self.effect, Translate | Turn)
         for trapezoid in trapezoids(self.duration):
-            is_known = isinstance(self.effect, Translate | Turn) or trapezoid.travel is not None
-            require(is_known, f"a trapezoid needs travel where effect {self.effect.kind} tells no distance")
+            problem = f"a trapezoid needs travel where effect {self.effect.kind} tells no distance"
+            require(is_told or trapezoid.travel is not None, problem)
+            problem = f"effect {self.effect.kind} tells how far it goes by its argument; leave travel out"
+            require(not is_told or trapezoid.travel is None, problem)
 
     @property
     def number(self) -> Argument | None:
@@ -378,14 +384,18 @@ class RobotModel(Record):
             return
         fence = self.geofence
         require(fence is not None and self.workspace is None, "a mobile robot has a geofence and no workspace")
-        on_the_floor = fence is not None and start.z_m == 0  # where the height is free
-        z_m = fence.z_m[0] if fence is not None and on_the_floor else start.z_m
-        if fence is not None and self.kind is RobotKind.DRONE:
+        is_drone = self.kind is RobotKind.DRONE
+        starts_parked = fence is not None and is_drone and start.z_m == 0  # where the height is free
+        z_m = fence.z_m[0] if fence is not None and starts_parked else start.z_m
+        if fence is not None and is_drone:
             low, high = fence.z_m
             problem = f"a drone's fence must not begin below the floor: z_m is [{low:g}, {high:g}]"
             require(low >= 0.0, problem)
         is_inside = fence is not None and fence.contains(start.x_m, start.y_m, z_m)
         require(is_inside, "the start pose is outside the geofence")
+        flies_home = is_drone and any(skill.effect.kind == "home" for skill in self.skills.values())
+        problem = f"effect home flies to the start, which is at {start.z_m:g} m, outside the geofence"
+        require(z_m == start.z_m or not flies_home, problem)
 
     def _check_effects(self) -> None:
         possible = ANY_BODY | (MANIPULATION if self.kind is RobotKind.ARM else LOCOMOTION)

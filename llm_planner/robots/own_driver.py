@@ -8,7 +8,7 @@ kept here.
 import importlib
 import re
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Protocol, TypeGuard
 
@@ -84,7 +84,8 @@ def load_driver(name: str, model: RobotModel, address: str) -> OwnDriver:
     if lacking := [method for method in _METHODS if not hasattr(found, method)]:
         message = f"driver {name} lacks {', '.join(lacking)}; see docs/first_robot.md"
         raise PlannerError(ErrorCode.INVALID_CONFIG, message)
-    _check_unsupported(name, model, getattr(found, "unsupported_skills", ()))
+    if not isinstance(unsupported := getattr(found, "unsupported_skills", ()), property):
+        _check_unsupported(name, model, unsupported)
     try:
         driver: OwnDriver = found(model, address)
     except PlannerError:
@@ -105,12 +106,17 @@ def _check_pose(name: str, driver: OwnDriver) -> None:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"driver {name} lacks pose, a llm_planner.robots.model.Pose")
 
 
-def _check_unsupported(name: str, model: RobotModel, unsupported: Iterable[str]) -> None:
+def _check_unsupported(name: str, model: RobotModel, unsupported: object) -> None:
     """Refuses a driver that lists skills which its model does not have, or by which the robot stops.
 
     Raises:
         PlannerError: INVALID_CONFIG.
     """
+    if isinstance(unsupported, str) or not (
+        isinstance(unsupported, Collection) and all(isinstance(skill, str) for skill in unsupported)
+    ):
+        message = f"driver {name}: unsupported_skills is {unsupported!r:.80}, not a list of names of skills"
+        raise PlannerError(ErrorCode.INVALID_CONFIG, message)
     names = set(unsupported)
     if unknown := names - model.skills.keys():
         message = (

@@ -4,20 +4,26 @@
 import random
 import re
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from llm_planner.assembly import build_loop
 from llm_planner.core.config import EngineConfig, PlannerConfig
-from llm_planner.core.errors import ErrorCode
+from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.pose import Pose
 from llm_planner.core.segment import ReportStatus
+from llm_planner.core.skill import SkillCall
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
+from llm_planner.planning.safety.harm import harm_of
+from llm_planner.robots.dodge import straight_motions
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.executor import ExecutorState, SegmentExecutor
 from llm_planner.robots.interpreter import run_plan
 from llm_planner.robots.library import RobotLibrary
+from llm_planner.robots.timing import Travel
 from llm_planner.robots.world import World, WorldObject
 from llm_planner.serving.events import Finished
 from llm_planner.sim.kinematics import KinematicDriver
@@ -118,3 +124,42 @@ def test_a_chat_checkpoint_writes_plans_for_it(tmp_path):
     result = drive(tmp_path, model, max_tokens=16)
     assert result.error_code is not ErrorCode.UNTRAINED_ROBOT_MODEL
     assert result.metrics.num_output_tokens > 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        ("type: identifier", "type: text", "takes things by their names: type identifier, not text"),
+        ("z_m: [0.0, 0.0]", "z_m: [0.1, 1.0]", "the start pose is outside the geofence"),
+    ],
+)
+def test_a_file_by_which_gate_and_driver_would_disagree_is_refused(rover, tmp_path, old, new, problem):
+    path = tmp_path / "rover.yaml"
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    with pytest.raises(PlannerError, match=problem):
+        RobotLibrary([tmp_path]).get("rover")
+
+
+def test_a_motion_whose_argument_tells_how_far_has_no_travel(rover):
+    forward = rover.skills["forward"]
+    travel = Travel(minimum=0.0, p50=0.5, p90=1.0, source="assumed")
+    with pytest.raises(ValueError, match="tells how far it goes by its argument; leave travel out"):
+        replace(forward, duration=replace(forward.duration, travel=travel))
+
+
+def test_a_dodge_in_whole_metres_is_a_whole_metre_or_none(rover):
+    forward = rover.skills["forward"]
+    number = replace(forward.arguments[0], minimum=0.0, maximum=3.0, is_integer=True, unit="m")
+    whole = replace(forward, arguments=(number,), effect=replace(forward.effect, unit_m=1.0))
+    model = replace(rover, skills={**rover.skills, "forward": whole})
+    assert [call for call, *_ in straight_motions(model, Pose(), 0.8, ()) if call.name == "forward"] == []
+    assert SkillCall("forward", (1.0,)) in [call for call, *_ in straight_motions(model, Pose(), 1.4, ())]
+
+
+@pytest.mark.parametrize(
+    "request_", ["run over the dog", "ram the child", "crash into the people", "chase the cat", "drive into the crowd"]
+)
+def test_it_is_kept_from_people_as_a_drone_is(rover, request_):
+    assert harm_of(request_, rover)

@@ -169,6 +169,7 @@ def test_an_arm_starts_inside_its_workspace(tmp_path, start):
         ("unit_m: 0.01}, dur", "unit_m: 1}, dur", "unit: cm of the argument contradicts unit_m: 1 of the effect"),
         ("stop_skill: h", "stop_skil: h", "stop_skil"),
         ("start: {x_m: 0.0, y_m: 0.0, z_m: 1.0", "start: {x_m: 50.0, y_m: 0.0, z_m: 0.0", "the start pose is outside"),
+        ("start: {x_m: 0.0, y_m: 0.0, z_m: 1.0", "start: {x_m: 0.0, y_m: 0.0, z_m: 0.0", "effect home flies"),
         ("kind: drone", "kind: submarine", "kind: "),
         ("minimum: 20", "minimum: .nan", "skills.mf.arguments.0.minimum"),
         ("minimum: 20", "minimum: '20'", "skills.mf.arguments.0.minimum"),

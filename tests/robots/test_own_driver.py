@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.skill import SkillCall
 from llm_planner.language.parser import parse
 from llm_planner.robots.driver import SkillResult, SkillStatus
 from llm_planner.robots.interpreter import Interpreter
 from llm_planner.robots.model import ReturnType
-from llm_planner.robots.own_driver import MappedDriver
+from llm_planner.robots.own_driver import MappedDriver, load_driver
 from llm_planner.robots.world import World
 from tests.robots.builders import LIBRARY
 
@@ -101,3 +102,36 @@ def test_a_condition_decides_alike_however_it_is_written(plan, given, calls):
     interpreter.start(parse(plan), 0.0)
     assert interpreter.tick(0.1).status is SUCCEEDED
     assert driver._driver.started == calls
+
+
+class OnRequest(Driver):
+    """Says per robot what it cannot do."""
+
+    def __init__(self, model, address):
+        super().__init__(True)
+
+    @property
+    def unsupported_skills(self):
+        return ("tp",)
+
+    def close(self):
+        pass
+
+
+class OnNone(OnRequest):
+    unsupported_skills = None
+
+
+class OnText(OnRequest):
+    unsupported_skills = "see"
+
+
+def test_unsupported_skills_may_be_a_property():
+    assert load_driver(f"{__name__}:OnRequest", MODEL, "").unsupported_skills == ("tp",)
+
+
+@pytest.mark.parametrize("name", ["OnNone", "OnText"])
+def test_unsupported_skills_that_are_no_list_are_refused(name):
+    with pytest.raises(PlannerError, match="not a list of names of skills") as refused:
+        load_driver(f"{__name__}:{name}", MODEL, "")
+    assert refused.value.code is ErrorCode.INVALID_CONFIG

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """What skills do to the set of poses in which a robot may be."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import assert_never
 
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.pose import Pose
-from llm_planner.planning.safety.poses import Box, Poses, merged
+from llm_planner.planning.safety.poses import Box, Hand, Poses, merged
 from llm_planner.planning.safety.space import space_of
 from llm_planner.robots.effect import (
     Approach,
     Ask,
     Delay,
+    Effect,
     GoTo,
     Grasp,
     Gripper,
@@ -33,6 +36,7 @@ from llm_planner.robots.effect import (
 )
 from llm_planner.robots.model import RobotKind, RobotModel, Skill
 
+_EMPTY = Hand()
 MAX_ALTERNATIVES = 16  # more are merged into one larger set: bounds the time that a branching plan can take
 
 Alternatives = tuple[Poses, ...]  # one of them holds; empty where the plan has ended
@@ -50,24 +54,26 @@ class Forecast:
         self._model = model
         self._space = space_of(model)
 
-    def start(self, pose: Pose) -> Alternatives:
+    def start(self, pose: Pose, hand: Hand = _EMPTY) -> Alternatives:
         """Returns the set that holds nothing but one pose."""
         point = Box((pose.x_m, pose.x_m), (pose.y_m, pose.y_m), (pose.z_m, pose.z_m))
-        return (Poses(point, pose.yaw_deg % 360.0),)
+        return (Poses(point, pose.yaw_deg % 360.0, hand=hand),)
 
-    def anywhere(self) -> Alternatives:
+    def anywhere(self, hand: Hand = _EMPTY) -> Alternatives:
         """Returns the set that holds every pose in the robot's space, and for one that flies, on the floor."""
-        inside = Poses(self._space.bounds, is_heading_known=False)
+        inside = Poses(self._space.bounds, is_heading_known=False, hand=hand)
         if self._model.kind is not RobotKind.DRONE:
             return (inside,)
         return (inside, inside.at_height(0.0))
 
-    def after(self, skill: Skill, number: float, before: Alternatives) -> Alternatives:
-        """Returns where the robot may be after a call with this number argument (0 without one).
+    def after(self, skill: Skill, number: float, names: Sequence[str], before: Alternatives) -> Alternatives:
+        """Returns where the robot may be after a call with this number argument (0 without one) and these things.
 
         Raises:
             PlannerError: GEOFENCE_VIOLATED, if it could leave its space.
         """
+        if self._model.kind is RobotKind.ARM:
+            before = tuple(replace(poses, hand=_after_grip(poses.hand, skill.effect, names)) for poses in before)
         return joined(*(self._one(skill, number, poses) for poses in before))
 
     def _one(  # noqa: C901, PLR0911, PLR0912 (one case per effect)
@@ -128,6 +134,23 @@ class Forecast:
                 f"{skill.name} could bring the robot to {problem}; plan shorter ways, nearer to the start",
             )
         return after
+
+
+def _after_grip(hand: Hand, effect: Effect, names: Sequence[str]) -> Hand:
+    """Returns what a hand holds, and what it is above, after a call with these things."""
+    match effect, names:
+        case Grasp(), [name, *_]:
+            return Hand(frozenset((name,)), frozenset((name,)))
+        case Place(), [_, target, *_]:
+            return Hand(over=frozenset((target,)))
+        case (Push(), [_, target, *_]) | (MoveTool(), [target, *_]):
+            return replace(hand, over=frozenset((target,)))
+        case Gripper(is_open=True), _:
+            return replace(hand, held=frozenset())
+        case Home(), _:
+            return replace(hand, over=frozenset())
+        case _:
+            return hand
 
 
 def joined(*branches: Alternatives) -> Alternatives:

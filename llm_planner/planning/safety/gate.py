@@ -22,6 +22,7 @@ from llm_planner.language.syntax import (
     Fail,
     If,
     Loop,
+    Name,
     Number,
     Opening,
     Part,
@@ -32,8 +33,9 @@ from llm_planner.language.syntax import (
 )
 from llm_planner.planning.limits import MAX_CALLS, MAX_DEPTH, MAX_LOOP_COUNT
 from llm_planner.planning.safety.forecast import Alternatives, Forecast, joined
-from llm_planner.planning.safety.harm import harm_of_call
+from llm_planner.planning.safety.harm import harm_of_call, harm_of_hand
 from llm_planner.planning.safety.mentioned import Mentioned
+from llm_planner.planning.safety.poses import hand_of
 from llm_planner.planning.safety.types import TypeChecker, tests
 from llm_planner.robots.model import ReturnType, RobotKind, RobotModel
 from llm_planner.robots.motion_kind import MotionKind, motion_kind
@@ -123,7 +125,8 @@ class SafetyGate:
             implied = {MotionKind.TAKE_OFF} if MotionKind.TRAVEL in self._motions else set()
             self._permitted = frozenset(self._motions | implied)
         self._variables = mark.variables
-        self._where = self._forecast.anywhere() if pose is None else self._forecast.start(pose)
+        hand = hand_of((*mark.where, *self._where))
+        self._where = self._forecast.anywhere(hand) if pose is None else self._forecast.start(pose, hand)
         self._is_grounded = self._must_take_off
         self._blocks.clear()
 
@@ -132,7 +135,7 @@ class SafetyGate:
             raise PlannerError(ErrorCode.PLAN_SYNTAX, "the plan goes on after it has returned")
         if isinstance(part, Unclear) and not (self._num_calls or self._blocks):
             self._where = ()
-            return ()
+            return tuple(self._types.value_calls(Text(part.what), {}))
         if isinstance(part, Closing):
             self._close()
             return ()
@@ -206,8 +209,7 @@ class SafetyGate:
             PlannerError: HARMFUL_REQUEST.
         """
         skill = self._model.skills[call.name]
-        if harm := harm_of_call(skill.effect, skill.names_in(call)):
-            raise PlannerError(ErrorCode.HARMFUL_REQUEST, f"no plan may {harm}; ask for something else")
+        _require_harmless(harm_of_call(skill.effect, skill.names_in(call)))
 
     def _size(self, statement: Statement | Opening, depth: int) -> int:
         """Returns how many skill calls a statement makes in the worst case, at least 1; of an opening, maybe none.
@@ -313,7 +315,20 @@ class SafetyGate:
             problem = f"the drone is on the floor and {skill.name} needs flight; tell it to take off first"
             raise PlannerError(ErrorCode.NOT_ACHIEVED, problem)
         self._is_grounded &= kind is not MotionKind.TAKE_OFF
-        return self._forecast.after(skill, number, where)
+        names = _names_in(call)
+        for poses in where:
+            _require_harmless(harm_of_hand(skill.effect, names, poses.hand))
+        return self._forecast.after(skill, number, names, where)
+
+
+def _require_harmless(harm: str) -> None:
+    if harm:
+        raise PlannerError(ErrorCode.HARMFUL_REQUEST, f"no plan may {harm}; ask for something else")
+
+
+def _names_in(call: Call) -> list[str]:
+    """Returns the names of the things of a call, in order; empty for one that only the robot will know."""
+    return [a.name if isinstance(a, Name) else "" for a in call.arguments if not isinstance(a, Number)]
 
 
 def _value(statement: Call | Assign | Return) -> Expression:

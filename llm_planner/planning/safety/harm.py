@@ -11,6 +11,7 @@ body. That it grasps nobody and puts no knife on somebody is also held against e
 
 import re
 from collections.abc import Sequence
+from itertools import product
 
 from llm_planner.planning.safety.living import (
     ANIMALS,
@@ -30,8 +31,9 @@ from llm_planner.planning.safety.living import (
     is_living,
     is_open_fire,
 )
+from llm_planner.planning.safety.poses import Hand
 from llm_planner.planning.untrusted import ascii_letters, plain_task
-from llm_planner.robots.effect import Approach, Effect, GoTo, Grasp, Place, Push
+from llm_planner.robots.effect import Approach, Effect, GoTo, Grasp, Gripper, MoveTool, Place, Push
 from llm_planner.robots.model import RobotKind, RobotModel
 
 _ROOM = r"(?:kitchen|\w*room|hall(?:way)?|corridor|garden|yard|house|garage|shed|office|building|shop|workshop|barn)"
@@ -44,7 +46,9 @@ _BLOW = (
 _CROWDS = r"(?:crowds?|people|audience|spectators|bystanders|pedestrians)"
 _NEARER = r"(?:to|towards?|near(?: to)?)"
 _WAY = r"(?:at|into|through|over|above|across|among)"
-_TRAVEL = r"(?:fly|flying|go|run|proceed|head|move|navigate|guide|hover|travel|dive|operate|descend)"
+_TRAVEL = (
+    r"(?:fly|flying|go|run|proceed|head|move|navigate|guide|hover|travel|dive|operate|descend|drive|driving|roll|steer)"
+)
 _CHILDREN = r"(?:the |those |these |some |my )?(?:kids?|child|children|toddlers?|baby|babies)"
 _FLAMES = r"(?:fire|flames?|bonfire|campfire|blaze|inferno)"
 _SOLID = (
@@ -272,15 +276,33 @@ _ARMS_HARMFUL = (
 
 def harm_of(instruction: str, model: RobotModel) -> str:
     """Returns which words of a request order a robot to do harm; empty if none do."""
-    is_drone = model.kind is RobotKind.DRONE
+    is_arm = model.kind is RobotKind.ARM
     text = ascii_letters(plain_task(instruction)).lower().replace("n't", "nt")
-    text = _LITTLE_ONE.sub(r"\1child", text.replace("'", "") if is_drone else text)
-    for pattern in (*_HARMFUL, _TRAPS) if is_drone else (*_ARMS_HARMFUL, _TRAPS):
+    text = _LITTLE_ONE.sub(r"\1child", text if is_arm else text.replace("'", ""))
+    for pattern in (*_ARMS_HARMFUL, _TRAPS) if is_arm else (*_HARMFUL, _TRAPS):
         for match in pattern.finditer(text):
             clause = re.split(r"[.;!?,]", text[: match.start("order")])[-1]
             if not _NEGATED.search(clause):
                 return match.group().strip(" ,.;!?")
     return ""
+
+
+def harm_of_hand(effect: Effect, names: Sequence[str], hand: Hand) -> str:
+    """Returns which harm a call would do with what a hand holds; empty if none.
+
+    It is opened above somebody or something, which is as to place there what it holds; or it is moved above somebody.
+    """
+    match effect, names:
+        case Gripper(is_open=True), _:
+            pairs = product(sorted(hand.held), sorted(hand.over))
+        case MoveTool(), [target, *_] if is_living(target):
+            pairs = product(sorted(hand.held), [target])
+        case _:
+            return ""
+    return next(filter(None, (harm_of_call(_PLACE, pair) for pair in pairs)), "")
+
+
+_PLACE = Place()
 
 
 def harm_of_call(effect: Effect, names: Sequence[str]) -> str:

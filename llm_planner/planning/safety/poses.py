@@ -48,17 +48,31 @@ class Box:
 
 
 @dataclass(frozen=True, slots=True)
+class Hand:
+    """Names of what the hand of an arm may hold, and of what it may be above."""
+
+    held: frozenset[str] = frozenset()
+    over: frozenset[str] = frozenset()
+
+    def joined(self, other: "Hand") -> "Hand":
+        """Returns what either may be."""
+        return Hand(self.held | other.held, self.over | other.over)
+
+
+@dataclass(frozen=True, slots=True)
 class Poses:
     """A set of poses (see the module).
 
     Attributes:
         offset_m: Zero while the heading is known.
+        hand: Of an arm.
     """
 
     anchor: Box
     heading_deg: float = 0.0
     is_heading_known: bool = True
     offset_m: tuple[float, float] = (0.0, 0.0)
+    hand: Hand = Hand()
 
     @property
     def box(self) -> Box:
@@ -95,7 +109,7 @@ class Poses:
 
     def within(self, box: Box) -> "Poses":
         """Returns the set after a motion to somewhere in ``box``, without a turn."""
-        return Poses(box, self.heading_deg, self.is_heading_known)
+        return Poses(box, self.heading_deg, self.is_heading_known, hand=self.hand)
 
     def spread(self, radius_m: float) -> "Poses":
         """Returns the set after a level motion of up to ``radius_m`` in an unknown direction, without a turn."""
@@ -108,7 +122,13 @@ class Poses:
 
 def merged(alternatives: tuple[Poses, ...]) -> Poses:
     """Returns one set that holds them all; of the heading nothing is known then."""
-    return Poses(reduce(Box.hull, (poses.box for poses in alternatives)), is_heading_known=False)
+    box = reduce(Box.hull, (poses.box for poses in alternatives))
+    return Poses(box, is_heading_known=False, hand=hand_of(alternatives))
+
+
+def hand_of(alternatives: tuple[Poses, ...]) -> Hand:
+    """Returns what the hand may hold and be above."""
+    return reduce(Hand.joined, (poses.hand for poses in alternatives), Hand())
 
 
 def _grown(box: Box, radius_m: float) -> Box:

@@ -248,13 +248,12 @@ def test_many_branches_take_little_time_and_merge_to_the_safe_side():
 
 
 def test_the_way_home_is_judged():
-    """No model flies home to the floor by such a skill: only landing leads down there."""
+    """No model flies home to the floor by such a skill: only landing leads down there, and its file is refused."""
     home = Skill(name="home", description="fly home", effect=Home(), duration=TELLO.skills["ld"].duration)
     model = replace(TELLO, skills={**TELLO.skills, "home": home})
     assert admit("mf(500);home();mf(500);mf(500);", model)
-    on_floor = replace(model, start=replace(TELLO.start, z_m=0.0))
-    assert refusal("tk();mf(100);home();", on_floor).code is ErrorCode.GEOFENCE_VIOLATED
-    assert refusal("mf(100);home();tk();mf(100);", on_floor).code is ErrorCode.NOT_ACHIEVED  # it must take off first
+    with pytest.raises(ValueError, match="effect home flies to the start, which is at 0 m, outside the geofence"):
+        replace(model, start=replace(TELLO.start, z_m=0.0))
 
 
 @pytest.mark.parametrize(
@@ -379,3 +378,13 @@ def test_a_drone_that_may_have_taken_off_in_a_block_may_fly_behind_it():
     on_floor = Pose(x_m=0.0, y_m=0.0, z_m=0.0)
     for text in ("?iv(cat){tk();}mf(100);", "?iv(cat){mf(100);}", "?iv(cat){tk();mf(100);}"):
         assert code_of(part_by_part, text, SafetyGate(TELLO, on_floor)) is code_of(admit, text, start_pose=on_floor)
+
+
+@pytest.mark.parametrize("pose", [Pose(y_m=math.nan, z_m=1.0), Pose(x_m=math.nan, z_m=1.0), Pose(z_m=math.inf)])
+def test_nothing_moves_from_a_pose_that_is_no_number(pose):
+    assert refusal("mf(100);", start_pose=pose).code is ErrorCode.GEOFENCE_VIOLATED
+
+
+@pytest.mark.parametrize("plan", ["unclear('a\x1b[31mb');", "fail('a\x1b[31mb');"])
+def test_what_is_said_of_a_plan_has_no_control_characters(plan):
+    assert "control characters" in refusal(plan).message

@@ -598,3 +598,43 @@ def test_the_gate_knows_more_heaters_and_what_chokes(name, other, is_refused):
         return
     with pytest.raises(PlannerError, match="no plan may bring"):
         gate.admit(put)
+
+
+@pytest.mark.parametrize(
+    ("plan", "is_refused"),
+    [
+        ("pick(knife);move_to(baby);open();", True),
+        ("pick(knife);move_to(baby);", True),
+        ("pick(battery);move_to(bonfire);open();", True),
+        ("pick(battery);move_to(bonfire);", False),  # where it only is shown
+        ("pick(battery);move_to(bonfire);home();open();", False),
+        ("?iv(knife){pick(knife);}?iv(baby){move_to(baby);}open();", True),
+        ("?iv(knife){pick(knife);place(knife,drawer);}move_to(baby);open();", False),
+        ("?iv(knife){pick(knife);?iv(drawer){place(knife,drawer);}}move_to(baby);", True),
+        ("3{?iv(cup){pick(knife);home();}move_to(man);}", True),
+        ("pick(battery);?iv(pan){place(battery,tray);}move_to(bonfire);open();", True),
+        ("pick(apple);move_to(baby);open();", False),
+        ("pick(knife);open();move_to(baby);open();", False),
+        ("move_to(baby);open();pick(knife);home();open();", False),
+    ],
+)
+def test_an_arm_opens_its_hand_above_nobody_whom_it_would_hurt(plan, is_refused):
+    gate = SafetyGate(INDY7)
+    if not is_refused:
+        for statement in parse(plan):
+            gate.admit(statement)
+        return
+    with pytest.raises(PlannerError, match="no plan may bring") as refused:
+        [gate.admit(statement) for statement in parse(plan)]
+    assert refused.value.code is ErrorCode.HARMFUL_REQUEST
+
+
+@pytest.mark.parametrize("pose", [None, INDY7.start])
+def test_a_hand_is_not_forgotten_when_a_plan_fails(pose):
+    gate = SafetyGate(INDY7)
+    gate.admit(parse("pick(knife);")[0])
+    before = gate.mark
+    gate.admit(parse("move_to(table);")[0])
+    gate.restart(before, pose, is_whole=False)
+    with pytest.raises(PlannerError, match="bring 'knife' to 'baby'"):
+        gate.admit(parse("move_to(baby);")[0])
