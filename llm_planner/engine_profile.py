@@ -174,14 +174,18 @@ def _measure(engine: EngineAtHand, path: Path) -> OwnProfile | None:
             LIMIT_S,
         )
         return None
-    profile = make_profile(
-        samples,
-        backend,
-        path.stem,
-        f"{info.model} on {info.device}, measured when it first started",
-        hides_prompts=are_hidden,
-        measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
+    try:
+        profile = make_profile(
+            samples,
+            backend,
+            path.stem,
+            f"{info.model} on {info.device}, measured when it first started",
+            hides_prompts=are_hidden,
+            measured_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+    except ValueError as error:  # a machine that stood still in between, by which a token would take no time
+        _log.warning("what was measured makes no profile (%s), so time budgets learn from the engine's steps", error)
+        return None
     store(profile, path)
     what = "measured how quick this machine is, in %.1f s: a token takes %.3g ms, a prompt of 1,000 tokens %.3g s"
     _log.info(what, clock.now_s() - began_s, 1e3 * profile.decode.base_s.value, profile.prefill_s(1000))

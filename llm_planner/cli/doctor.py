@@ -29,7 +29,9 @@ def doctor(
     port: Annotated[
         list[int] | None, typer.Option(min=1, max=65535, help="TCP port that must be free; repeatable.")
     ] = None,
-    timeout: Annotated[float, typer.Option(min=1.0, help="Longest time of all checks together, in seconds.")] = 60.0,
+    timeout: Annotated[
+        float, typer.Option(min=1.0, max=3600.0, help="Longest time of all checks together, in seconds.")
+    ] = 60.0,
     as_json: JsonOption = False,
 ) -> None:
     """Check this installation: versions, ROS 2, transport, model, GPU, ports, disk, and robots given with --robot.

@@ -110,7 +110,7 @@ def _as_span(span: RowSpan) -> Span:
 
 def _play(path: Path, speed: float, host: str, port: int) -> None:
     """Plays until the end, and shows the end until Ctrl-C."""
-    from llm_planner.monitoring.board import Board
+    from llm_planner.monitoring.board import PERIOD_S, Board
     from llm_planner.monitoring.hub import Hub
     from llm_planner.monitoring.playback import Recording
     from llm_planner.monitoring.player import play
@@ -141,8 +141,9 @@ def _play(path: Path, speed: float, host: str, port: int) -> None:
 
             play(Recording(path), board, recorded, clock=MonotonicClock(), sleep=rest, speed=speed, show=show)
             status.update("the recording is over; Ctrl-C ends")
-            while True:
-                rest(1.0)
+            while True:  # its time stands still
+                hub.publish(*board.news())
+                rest(PERIOD_S)
     except KeyboardInterrupt:
         pass
     finally:

@@ -234,4 +234,4 @@ class PlanResult:
 def _shown(value: Value | None) -> tuple[str, ...]:
     if value is None:
         return ()
-    return (f"{value:g}" if isinstance(value, float) and not isinstance(value, bool) else str(value),)
+    return (f"{value:.10g}" if isinstance(value, float) and not isinstance(value, bool) else str(value),)

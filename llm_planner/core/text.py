@@ -25,7 +25,7 @@ def has_control_characters(text: str) -> bool:
 
 
 def parse_json(text: str) -> Any:
-    """Returns what a JSON text says; a number that is not finite, or needs more than 64 bits, becomes None.
+    """Returns what a JSON text says; a number that is not finite, or a whole one of more than 18 digits, becomes None.
 
     Raises:
         ValueError: If it is no JSON, too long, or nested too deeply.

@@ -67,7 +67,11 @@ def _find(name: str) -> UtilityFunction:
     if name not in _functions:
         if (entry := _declared().get(name)) is None:
             raise _invalid(f"no time utility function {name[:80]!r}; known are {', '.join(_functions)}")
-        register_time_utility(name, entry.load())
+        try:
+            function = entry.load()
+        except Exception as error:  # whatever its package does when it is imported
+            raise _invalid(f"{name!r} of another package cannot be loaded: {error!r:.200}") from error
+        register_time_utility(name, function)
     return _functions[name]
 
 
@@ -88,8 +92,8 @@ def _check(name: str, function: UtilityFunction, alpha: float, beta: float) -> N
     above = beta
     for lateness_s in _CHECKED_AT_S:
         try:
-            utility = function(lateness_s, alpha, beta)
-        except ArithmeticError as error:
+            utility = float(function(lateness_s, alpha, beta))
+        except Exception as error:  # it is anybody's
             raise _invalid(f"{name!r} fails {lateness_s:g} s after ERT: {error}") from error
         if not math.isfinite(utility) or min(beta, utility) > above:
             raise _invalid(

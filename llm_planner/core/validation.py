@@ -106,7 +106,8 @@ def require_max_tokens(max_tokens: int) -> int:
     Raises:
         PlannerError: INVALID_MAX_TOKENS.
     """
-    if not 1 <= max_tokens <= MAX_PLAN_TOKENS or max_tokens != int(max_tokens):
-        message = f"max_tokens is {max_tokens}; give a whole number from 1 to {MAX_PLAN_TOKENS}"
+    is_whole = isinstance(max_tokens, int) and not isinstance(max_tokens, bool)
+    if not is_whole or not 1 <= max_tokens <= MAX_PLAN_TOKENS:
+        message = f"max_tokens is {max_tokens!r:.40}; give a whole number from 1 to {MAX_PLAN_TOKENS}"
         raise PlannerError(ErrorCode.INVALID_MAX_TOKENS, message)
     return max_tokens

@@ -84,11 +84,18 @@ def _same_outcome(done: Executed, wanted: Executed) -> Verdict:
 
 
 def _same_value(done: Executed, wanted: Executed) -> bool:
-    """Whether a plan that answers a question gives the same answer; an answer in words may be worded freely."""
+    """Whether a plan that answers a question gives the same answer; an answer in words may be worded freely.
+
+    Distances in centimetres may differ by one; shares of the picture and small numbers may not.
+    """
     one, two = done.answer, wanted.answer
     if isinstance(one, float) and isinstance(two, float):
-        return math.isclose(one, two, rel_tol=0.01, abs_tol=1.0)
+        is_distance = min(abs(one), abs(two)) >= _LEAST_DISTANCE_CM
+        return math.isclose(one, two, rel_tol=0.01, abs_tol=1.0 if is_distance else 0.005)
     return one == two
+
+
+_LEAST_DISTANCE_CM = 10.0
 
 
 def _plain(texts: Iterable[str]) -> list[str]:

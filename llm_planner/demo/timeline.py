@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field, ValidationError
 
-from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.errors import ErrorCode, PlannerError, code_name
 from llm_planner.monitoring.timeline import ENGINE_ROW, Span, SpanKind, merged
 
 
@@ -85,7 +85,7 @@ def spans_of_demo(summary: DemoSummary) -> list[Span]:
 
 
 def _spans_of(goal: _Goal, idle_s: float, network_latency_s: float) -> Iterator[Span]:
-    details = {"instruction": goal.instruction, "ended": ErrorCode(goal.error_code).name}
+    details = {"instruction": goal.instruction, "ended": code_name(goal.error_code)}
 
     def span(kind: SpanKind, start_s: float, end_s: float, label: str = "", *, is_interrupted: bool = False) -> Span:
         return Span(

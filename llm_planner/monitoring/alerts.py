@@ -3,7 +3,7 @@
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_planner.core.errors import code_name
@@ -33,13 +33,18 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Something that happened."""
+    """Something that happened.
+
+    Attributes:
+        is_on_receipt: Whether its time is that at which it was heard of, on a clock that may be known better later.
+    """
 
     number: int
     at_s: float
     level: str
     text: str
     about: str
+    is_on_receipt: bool
 
     def as_json(self, now_s: float) -> dict[str, Any]:
         """Returns the entry, with its age instead of a time of this process."""
@@ -55,10 +60,15 @@ class Journal:
         self._diagnoses: dict[str, tuple[float, int, str]] = {}
         self.revision = 0
 
-    def note(self, now_s: float, level: str, text: str, about: str = "") -> None:
+    def note(self, at_s: float, level: str, text: str, about: str = "", *, is_on_receipt: bool = False) -> None:
         """Adds something that happened."""
         self.revision += 1
-        self._entries.append(Entry(self.revision, now_s, level, text[:MAX_TEXT], about[:MAX_TEXT]))
+        self._entries.append(Entry(self.revision, at_s, level, text[:MAX_TEXT], about[:MAX_TEXT], is_on_receipt))
+
+    def put_later(self, by_s: float) -> None:
+        """Moves what was noted on receipt: the clock on which it is kept was not known until now."""
+        moved = (replace(e, at_s=e.at_s + by_s) if e.is_on_receipt else e for e in self._entries)
+        self._entries = deque(moved, maxlen=MAX_ENTRIES)
 
     def since(self, number: int) -> Iterator[Entry]:
         """Yields the entries behind a number."""

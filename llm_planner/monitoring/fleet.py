@@ -193,7 +193,7 @@ class FleetState:
         """Drops what is too old to be shown, and says nothing. Call it regularly while no client looks."""
         self.rows.forget(self.planner_now_s(now_s) - WINDOW_S)
         for name in self._gone(now_s):
-            del self.robots[name]
+            self.rows.lost(name, self.planner_now_s(self.robots.pop(name).received_s))
 
     def document(self, now_s: float, since: Mapping[str, int] | None = None) -> dict[str, Any]:
         """Returns the fleet as JSON: whole, or only what changed since the ``revisions`` of an earlier document."""
@@ -250,6 +250,11 @@ class FleetState:
         return {**shown, "things": _plain(things)} if robot.things_revision > since else shown
 
     def _meet(self, time_s: float, now_s: float) -> None:
+        """Learns of the planner's clock: what came latest is the nearest to the truth."""
+        by_s = self._offset_s - (now_s - time_s)
+        if 0.0 < by_s < math.inf:
+            self.rows.put_reflexes_later(by_s)
+            self.journal.put_later(by_s)
         self._offset_s = min(self._offset_s, now_s - time_s)
 
     def _count(self, event_number: object) -> bool:
@@ -271,7 +276,7 @@ class FleetState:
 
     def _note(self, now_s: float, level: str, text: str, about: str = "") -> None:
         """Notes what happened now; the journal is kept on the planner's clock, as events of the past come late."""
-        self.journal.note(self.planner_now_s(now_s), level, text, about)
+        self.journal.note(self.planner_now_s(now_s), level, text, about, is_on_receipt=True)
 
     def _note_end(self, line: Mapping[str, Any], robot_id: str) -> None:
         code, why = integer(line["error_code"]), str(line.get("error_msg", ""))

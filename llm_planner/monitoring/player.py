@@ -42,7 +42,7 @@ def play(
         while (ahead_s := played_s / speed - (clock.now_s() - began_s)) > 0:
             time.advance_to(first_s + (clock.now_s() - began_s) * speed)
             sleep(min(ahead_s, PERIOD_S))
-            shown_s = _show(show, clock.now_s(), shown_s, played_s)
+            shown_s = _show(show, clock.now_s(), shown_s, time.now_s() - first_s)
         time.advance_to(first_s + played_s)
         with board.changing() as (state, now_s):
             retell(message, state, now_s)

@@ -134,9 +134,15 @@ class RobotRows:
         return goal
 
     def _forget_goals(self) -> None:
-        """Drops the oldest goals while there are more than can be; what is shown of them stays as it is."""
+        """Drops the oldest goals while there are more than can be; what is shown of them ends."""
         while len(self._goals) > MAX_GOALS or (self._num_segments > MAX_SEGMENTS and self._goals):
-            self._pop(next(iter(self._goals)))
+            self._break_off(self._pop(next(iter(self._goals))))
+
+    def _break_off(self, goal: _Goal) -> None:
+        for span in (goal.suspension, goal.waiting, goal.execution):
+            if span is not None:
+                span.is_interrupted = True
+                self._close(span, self._alive_s)
 
     def robot_of(self, request_id: str) -> str:
         """Returns the robot of an unfinished goal; empty if it is unknown."""
@@ -151,10 +157,7 @@ class RobotRows:
     def interrupt(self) -> None:
         """Ends all goals, because their planner has gone: what is open ends where it was last known to be at work."""
         for goal in self._goals.values():
-            for span in (goal.suspension, goal.waiting, goal.execution):
-                if span is not None:
-                    span.is_interrupted = True
-                    self._close(span, self._alive_s)
+            self._break_off(goal)
         self._goals.clear()
         self._num_segments = 0
 
@@ -173,7 +176,21 @@ class RobotRows:
         if not is_over:
             self._reflexes[robot_id] = self._add(robot_id, RowKind.REFLEX, time_s, label=label[:MAX_LABEL])
         if len(self._reflexes) > MAX_REFLEXES:
-            del self._reflexes[next(iter(self._reflexes))]
+            self.lost(next(iter(self._reflexes)), time_s)
+
+    def lost(self, robot_id: str, time_s: float) -> None:
+        """Ends what only a robot itself could end, because it has gone."""
+        if (running := self._reflexes.pop(robot_id[:MAX_LABEL], None)) is not None:
+            running.is_interrupted = True
+            self._close(running, time_s)
+
+    def put_reflexes_later(self, by_s: float) -> None:
+        """Moves all reflexes: the clock on which rows are kept was not known until now."""
+        for span in self._spans.values():
+            if span.kind is RowKind.REFLEX:
+                self.revision += 1
+                span.start_s, span.revision = span.start_s + by_s, self.revision
+                span.end_s = None if span.end_s is None else span.end_s + by_s
 
     def forget(self, before_s: float) -> None:
         """Drops the spans that ended before a time."""

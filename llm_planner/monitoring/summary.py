@@ -11,7 +11,7 @@ from llm_planner.monitoring.rows import RowKind, RowSpan
 
 @dataclass(slots=True, kw_only=True)
 class RobotTimes:
-    """Seconds that a robot spent, and how many segments it carried out."""
+    """Seconds that a robot spent, and how many segments it began."""
 
     robot_id: str
     num_segments: int = 0

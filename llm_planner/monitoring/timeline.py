@@ -129,6 +129,8 @@ def draw_timeline(spans: Iterable[Span], path: Path, title: str, start_s: float 
         _draw_bar(axes, span, rows.index(span.row), length_s)
     axes.set(xlim=(start_s, start_s + 1.01 * length_s), ylim=(0, max(1, len(rows))), xlabel="seconds", title=title)
     axes.set_yticks([index + 0.45 for index in range(len(rows))], rows)
+    for text in (axes.title, *axes.get_yticklabels()):
+        text.set_parse_math(False)  # a $ is a $
     axes.grid(axis="x", alpha=0.3)
     handles = _legend(bars)
     offset = -0.5 / max(1, len(rows))  # below the label of the axis, whose height is about one inch per row
@@ -158,7 +160,9 @@ def _draw_bar(axes: "Axes", span: Span, row: int, length_s: float) -> None:
     if span.label and width_s > 0.008 * length_s * len(span.label):
         middle = (span.start_s + width_s / 2, row + offset + height / 2)
         box = {"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.8} if span.is_interrupted else None
-        axes.text(*middle, span.label, ha="center", va="center", fontsize=7, family="monospace", bbox=box)
+        axes.text(
+            *middle, span.label, ha="center", va="center", fontsize=7, family="monospace", bbox=box, parse_math=False
+        )
 
 
 def _legend(bars: Sequence[Span]) -> list["Patch"]:

@@ -25,6 +25,7 @@ ROUNDS = 3
 """Each round measures every point once: a drift of the machine meets all points alike."""
 PROBE = -1
 """Point of the samples of a probe."""
+_MAX_STARTS = 20  # of sequences that end at once
 
 
 @dataclass(slots=True)
@@ -100,14 +101,20 @@ class Prober:
         num_left, num_cold, num_first = num_steps or self.repeats_per_round, self.warm_steps, 0
         while num_left:
             ended = [name for name in lengths if name in output.finished]
-            self._release(ended)
-            for name in ended:
-                del lengths[name]
-            if ended:
+            for _ in range(_MAX_STARTS):
+                if not ended:
+                    break
+                self._release(ended)
+                for name in ended:
+                    lengths.pop(name, None)
                 started, first = self._start(len(ended), kv_len)
                 lengths |= dict.fromkeys(started, kv_len)
                 uncomputed |= {name: len(first.token_ids.get(name, ())) for name in started}
+                ended = [name for name in started if name in first.finished]
                 num_cold = self.warm_steps
+            if ended:
+                message = f"the model ends its answers with their first token, {_MAX_STARTS} times over"
+                raise PlannerError(ErrorCode.ENGINE_FAILED, message)
             counts = {name: max(1, min(uncomputed[name], MOST_DECODED_TOKENS)) for name in lengths}
             output = self._execute(SchedulerOutput(num_scheduled_tokens=counts))
             rows, kv_tokens = sum(counts.values()), sum(lengths.values())

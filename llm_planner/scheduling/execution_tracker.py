@@ -179,7 +179,8 @@ class ExecutionTracker:
     def _learn(self, report: SegmentReport, execution: _Execution) -> None:
         """Notes what an end says of conditions: its own, and those of the blocks in which it lies."""
         if report.status is ReportStatus.SKIPPED:
-            self._is_entered |= dict.fromkeys(execution.blocks[-1:], False)  # at least not the innermost
+            for block in execution.blocks[-1:]:  # at least not the innermost, unless the plan returned within it
+                self._is_entered.setdefault(block, False)
         else:
             self._is_entered |= dict.fromkeys(execution.blocks, True)
         if execution.segment.block_edge is BlockEdge.OPENS:
@@ -305,13 +306,18 @@ class ExecutionTracker:
 
     def execution_time_s(self) -> float:
         """Returns for how long the robot executed: reported durations, the expected median where there is none."""
-        return sum(map(self._duration_s, self._executions))
+        return sum(map(self._duration_s, self._carried_out))
+
+    @property
+    def _carried_out(self) -> list[_Execution]:
+        """What the robot carries out of what it was sent: nothing behind a segment that failed."""
+        return self._executions[: self._num_ended] if self._has_failed else self._executions
 
     def _spans(self) -> list[tuple[float, float]]:
         """Returns start and end of every segment, estimated where not reported."""
         spans: list[tuple[float, float]] = []
         idle_s = self.arrival_s
-        for execution in self._executions:
+        for execution in self._carried_out:
             start_s = execution.started_at_s
             if start_s is None:
                 start_s = max(execution.delivered_at_s + self.network_latency_s, idle_s)

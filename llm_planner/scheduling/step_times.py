@@ -311,7 +311,7 @@ def _forgetful_maximum(maximum: float | None, value: float, least: float = 0.0) 
 
     One value raises it to ``MOST_OFF`` times as much at most, or as ``least`` if that is more: a hiccup is no bound.
     """
-    if maximum is None:
+    if not maximum:
         return value
     value = min(value, MOST_OFF * max(maximum, least))
     return max(value, maximum + FORGETTING * (value - maximum))

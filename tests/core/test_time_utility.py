@@ -123,8 +123,11 @@ def test_a_jump_counts_before_it_comes():
         lambda lateness_s, alpha, beta: -math.inf,
         lambda lateness_s, alpha, beta: 1 / alpha,
         lambda lateness_s, alpha, beta: math.cos(lateness_s),
+        lambda lateness_s, alpha, beta: beta - math.log(beta - lateness_s),
+        lambda lateness_s, alpha, beta: (-lateness_s) ** 0.5,
+        lambda lateness_s, alpha, beta: None,
     ],
-    ids=["rises", "nan", "infinite", "fails", "swings"],
+    ids=["rises", "nan", "infinite", "fails", "swings", "has no value", "is complex", "returns nothing"],
 )
 def test_a_function_that_rises_or_is_not_finite_is_refused(function):
     with pytest.raises(PlannerError) as refusal:
@@ -165,4 +168,22 @@ def test_another_package_registers_by_its_entry_point(tmp_path, monkeypatch):
     finally:
         time_utility._functions.pop("hold", None)
         sys.modules.pop("their_utilities", None)
+        time_utility._declared.cache_clear()
+
+
+@pytest.mark.parametrize("module", ["import nothing_of_this_name", "raise RuntimeError('no licence')", "hold = None"])
+def test_another_package_that_cannot_be_loaded_refuses_the_request(tmp_path, monkeypatch, module):
+    (tmp_path / "their_broken.py").write_text(module)
+    metadata = tmp_path / "their_broken-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: their-broken\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[{time_utility.ENTRY_POINTS}]\nhold_not = their_broken:hold\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    time_utility._declared.cache_clear()
+    try:
+        with pytest.raises(PlannerError, match="hold_not") as refusal:
+            TimeUtility(1.0, -1.0, 2.0, "hold_not")
+        assert refusal.value.code is ErrorCode.INVALID_TIME_UTILITY
+    finally:
+        sys.modules.pop("their_broken", None)
         time_utility._declared.cache_clear()

@@ -79,7 +79,7 @@ def test_admission_asks_the_same_rules(text):
     assert found is refusal(require_text, text, "plan", admission.config.max_instruction_bytes)
 
 
-@pytest.mark.parametrize("number", [0, -1, 3.5, math.nan, math.inf, 1e9])
+@pytest.mark.parametrize("number", [0, -1, 3.5, 3.0, math.nan, math.inf, 1e9, "5", None, True])
 def test_what_is_no_number_of_tokens(number):
     assert refusal(require_max_tokens, number) is ErrorCode.INVALID_MAX_TOKENS
-    assert require_max_tokens(3.0) == 3
+    assert require_max_tokens(3) == 3

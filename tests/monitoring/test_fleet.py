@@ -323,3 +323,23 @@ def test_a_planner_that_died_is_marked(state):
     state.receive_planner(make_view(), 10.0)
     assert not state.document(11.0)["planner"]["is_silent"]
     assert state.document(13.0)["planner"]["is_silent"]
+
+
+def test_a_reflex_that_came_before_the_planner_s_clock_was_known_is_put_right(state):
+    state.receive_event(accepted(6390.0), 10_000.0)  # an hour old: kept for who comes later
+    state.receive_event(finished(6400.0, error_code=300), 10_000.0)
+    state.receive_reflex("drone_1", "person is near", "back off", is_over=False, now_s=10_060.0)
+    state.receive_reflex("drone_1", "", "back off", is_over=True, now_s=10_062.0)
+    state.receive_planner(seen(10_063.0), 10_063.0)
+    document = state.document(10_063.0)
+    assert [span[2:5] for span in document["spans"]] == [["reflex", 10_060.0, 10_062.0]]
+    assert [entry["age_s"] for entry in document["log"]] == [3663.0, 3.0]
+
+
+def test_the_reflex_of_a_robot_that_has_gone_ends(state):
+    state.receive_planner(seen(0.0), 0.0)
+    state.receive_robot(make_robot(), 1.0)
+    state.receive_reflex("drone_1", "person is near", "back off", is_over=False, now_s=2.0)
+    state.receive_robot(make_robot(number=1), 3.0)
+    (span,) = state.document(100.0)["spans"]
+    assert (span[2], span[3], span[4], span[7]) == ("reflex", 2.0, 3.0, True)

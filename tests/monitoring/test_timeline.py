@@ -108,3 +108,9 @@ def test_tracks_of_the_chrome_trace(tmp_path):
     (interrupted,) = [e for e in slices if "interrupted" in e["cat"]]
     assert interrupted["args"] == {"request": "r1", "interrupted": True}
     assert (interrupted["name"], interrupted["ts"], interrupted["dur"]) == ("tc(90);", 2e6, pytest.approx(0.7e6))
+
+
+def test_a_dollar_is_a_dollar(tmp_path):
+    spans = [make_span(0.0, 10.0, label='l("$_$ ok");')]
+    draw_timeline(spans, tmp_path / "run.png", "costs $_$ 5")
+    assert (tmp_path / "run.png").stat().st_size > 0

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from llm_planner.core.errors import ErrorCode, PlannerError
+from llm_planner.core.step import FinishReason
 from llm_planner.prediction.measurement import (
     QUICK,
     QUICK_DECODE_STEPS,
@@ -116,3 +117,30 @@ def test_a_step_that_fails_ends_the_measurement_and_leaves_nothing_behind():
         measured(engine)
     assert caught.value.code is ErrorCode.ENGINE_FAILED
     assert not engine.lengths
+
+
+class EndsAtOnce(VirtualEngine):
+    """Some sequences end with the first token."""
+
+    def __init__(self, ends):
+        super().__init__()
+        self.ends, self.ended = ends, set()
+
+    def execute(self, scheduled):
+        assert self.ended.isdisjoint(scheduled.num_scheduled_tokens)
+        output = super().execute(scheduled)
+        new = [sequence.request_id for sequence in scheduled.new]
+        finished = {name: FinishReason.STOP for name in new if self.ends(int(name.partition("-")[2]))}
+        self.ended |= finished.keys()
+        return replace(output, finished=finished)
+
+
+def test_sequences_that_end_with_their_first_token_are_replaced():
+    prober = Prober(EndsAtOnce(lambda number: number % 2 == 0), warm_steps=0)
+    prober.decode(0, 2, 32)
+    assert prober.samples
+
+
+def test_a_model_that_ends_at_once_is_no_model_to_measure():
+    with pytest.raises(PlannerError, match="ends its answers with their first token"):
+        Prober(EndsAtOnce(lambda number: True), warm_steps=0).decode(0, 1, 32)

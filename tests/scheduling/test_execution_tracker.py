@@ -361,3 +361,21 @@ def test_behind_a_replan_no_block_is_open():
     tracker.deliver(make_replan(2), 5.0)
     tracker.deliver(make_segment(3, 2.0), 5.0)
     assert tracker.idle_at_s(5.0) == pytest.approx(5.0 + NETWORK_S + 2.0)
+
+
+def test_a_goal_that_failed_reports_no_time_for_what_is_void():
+    tracker = make_tracker()
+    for index in range(3):
+        tracker.deliver(make_segment(index, 10.0), 0.0)
+    tracker.report(make_report(0, FAILED, 1.0), 1.1)
+    assert tracker.execution_time_s() == 1.0
+    assert tracker.waiting_time_s() == pytest.approx(1.1 - NETWORK_S - 1.0)
+
+
+def test_what_is_skipped_behind_a_return_was_entered_all_the_same():
+    tracker = make_tracker()
+    deliver_block(tracker, OPENS, NONE, NONE, NONE, CLOSES)
+    tracker.report(replace(make_report(0, SUCCEEDED, 1.0), enters_block=True), 1.0)
+    tracker.report(make_report(2, SUCCEEDED, 0.5), 4.0)  # the return; what came before it was lost
+    tracker.report(make_report(3, SKIPPED, 0.0), 4.0)
+    assert tracker.execution_time_s() == pytest.approx(1.0 + 2.0 + 0.5)

@@ -126,3 +126,20 @@ def test_other_goals(goal, plan, expected):
 @pytest.mark.parametrize(("plan", "expected"), [("stop();", True), ("home();stop();", False), ("say('x');", False)])
 def test_stopped(plan, expected):
     assert passes(task(("stopped",), objects=(), robot="indy7"), plan) == expected
+
+
+@pytest.mark.parametrize(
+    ("reference", "plan", "expected"),
+    [
+        ("->ow(cat);", "->ow(cat);", True),
+        ("->ow(cat);", "->oh(cat);", False),
+        ("->ox(cat);", "->oy(cat);", False),
+        ("->od(cat);", "->od(cat);", True),
+        ("->3;", "->4;", False),
+        ("->150;", "->150.8;", True),
+        ("->150;", "->153;", False),
+    ],
+)
+def test_the_answer_is_that_to_the_question(reference, plan, expected):
+    wanted = task(("same_outcome",), reference, (PlacedObject("cat", 2.0, 0.3, is_listed=True),))
+    assert passes(wanted, plan) == expected

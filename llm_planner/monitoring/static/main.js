@@ -104,7 +104,7 @@ function bar(box, total, shares) {
 
 function renderLog() {
   const last = store.log.at(-1)?.number ?? 0;
-  if (last === log_shown && $("log").children.length) {
+  if (last === log_shown && !store.document.is_whole && $("log").children.length) {
     for (const item of $("log").children) item.firstChild.textContent = ago(item.dataset.at);
     return;
   }

@@ -98,7 +98,7 @@ export function nameLabel(context, name, [x, y]) {
 /** Moves what is shown towards what was said last, the short way round. */
 export function glide(shown, pose) {
   for (const axis of ["x_m", "y_m", "z_m"]) shown[axis] += (pose[axis] - shown[axis]) * SMOOTH;
-  const turn = ((pose.yaw_deg - shown.yaw_deg + 540) % 360) - 180;
+  const turn = ((((pose.yaw_deg - shown.yaw_deg) % 360) + 540) % 360) - 180; // % keeps the sign
   shown.yaw_deg += turn * SMOOTH;
 }
 

@@ -79,6 +79,9 @@ class CapacityData(Record):
     def __post_init__(self) -> None:
         require(bool(self.limits_s) and list(self.limits_s) == sorted(set(self.limits_s)), "limits_s must ascend")
         require(0.0 <= self.confidence <= 1.0 <= self.slowdown, "confidence is 0 to 1, slowdown 1 or more")
+        fleets = [[curve.fleet for curve in curves] for curves in (self.slow, self.fast) if curves]
+        are_same = all(known == [curve.fleet for curve in self.expected] for known in fleets)
+        require(are_same, "slow and fast, if they are given, have the fleets of expected")
         points = [p for curve in (*self.expected, *self.slow, *self.fast) for p in curve.points]
         require(all(len(p.within) == len(self.limits_s) for p in points), "each point has one share for each limit")
 

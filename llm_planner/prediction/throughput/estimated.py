@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The speed of an engine without a profile: what the scheduler counts on, and how much more carefully."""
 
+import re
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -33,6 +34,9 @@ class EstimatedProfile(NamedTuple):
     combination: Combination
 
 
+_DEVICES = re.compile(r"[1-9][0-9]{0,5}")
+
+
 def is_estimate(name: str) -> bool:
     """Returns whether a profile's name asks for an estimate."""
     return name.startswith(PREFIX)
@@ -45,7 +49,7 @@ def estimated_profile(name: str, model: KernelModel | None = None) -> EstimatedP
         PlannerError: INVALID_CONFIG if the name has another form, or such a server makes no sense.
     """
     parts = name.removeprefix(PREFIX).split("/", 3)
-    if len(parts) < 4 or not all(parts) or not parts[1].isdecimal() or int(parts[1]) < 1:
+    if len(parts) < 4 or not all(parts) or not _DEVICES.fullmatch(parts[1]):
         raise PlannerError(
             ErrorCode.INVALID_CONFIG,
             f"the profile {name!r} must be {PREFIX}HARDWARE/DEVICES/FRAMEWORK/MODEL, for example "

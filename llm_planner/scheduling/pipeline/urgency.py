@@ -32,6 +32,12 @@ def urgent(waits: Sequence[tuple[TimeUtility, float]], cycle_s: float) -> list[b
 
 def urgent_requests(generations: Sequence[GenerationView], now_s: float, cycle_s: float) -> tuple[str, ...]:
     """Returns which generations lose by waiting for one cycle more; each waits since its robot became idle."""
-    waits = [(g.request.time_utility, now_s - g.robot_idle_at_s) for g in generations]
+    waits = [(_utility(g), now_s - g.robot_idle_at_s) for g in generations]
     are_urgent = urgent(waits, cycle_s)
     return tuple(g.request.request_id for g, is_urgent in zip(generations, are_urgent, strict=True) if is_urgent)
+
+
+def _utility(generation: GenerationView) -> TimeUtility:
+    """Returns what service is worth: a robot between two segments has nothing to do, so it is late at once."""
+    utility = generation.request.time_utility
+    return utility.suspended() if generation.num_segments else utility

@@ -79,7 +79,10 @@ def test_a_measured_profile_changes_nothing_and_a_guess_is_careful():
     assert factors[1] > 2 * factors[0]
 
 
-@pytest.mark.parametrize("name", ["estimate:", "estimate:A/B/C/D", "estimate:A/0/vLLM/x", "estimate:A/1/vLLM"])
+@pytest.mark.parametrize(
+    "name",
+    ["estimate:", "estimate:A/B/C/D", "estimate:A/0/vLLM/x", f"estimate:A/{'9' * 5000}/vLLM/x", "estimate:A/1/vLLM"],
+)
 def test_other_names_are_refused(name):
     with pytest.raises(PlannerError, match="HARDWARE/DEVICES/FRAMEWORK/MODEL") as caught:
         estimated_profile(name)
@@ -129,7 +132,7 @@ def test_an_estimate_has_an_interval_and_a_measured_profile_none():
     measured = a_room().left({}, "tello", OBJECTIVE)
     assert (measured.num_robots_low, measured.num_robots_high, measured.confidence) == (100, 100, 1.0)
     slow, fast = (a_curve({"tello": 1}, (n, 1.0), (n + 1, 0.0)) for n in (50, 200))
-    unsure = a_room(slow=(slow,), fast=(fast,), confidence=0.4).left({}, "tello", OBJECTIVE)
+    unsure = a_room(TELLO, slow=(slow,), fast=(fast,), confidence=0.4).left({}, "tello", OBJECTIVE)
     assert (unsure.num_robots_low, unsure.num_robots, unsure.num_robots_high) == (50, 100, 200)
     assert unsure.confidence == 0.4
 
@@ -201,3 +204,8 @@ def test_two_curves_of_one_mix_do_no_harm():
     room = a_room(TELLO, pair, INDY7, MIXED, twice)
     assert room.holds({"tello": 20, "indy7": 10}, OBJECTIVE)
     assert not room.holds({"tello": 70, "indy7": 30}, OBJECTIVE)
+
+
+def test_an_interval_is_of_the_same_fleets():
+    with pytest.raises(ValueError, match="slow and fast, if they are given, have the fleets of expected"):
+        a_room(slow=(TELLO,), fast=(TELLO,))
