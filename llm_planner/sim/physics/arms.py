@@ -100,6 +100,7 @@ class ArmRig:
         self._mujoco, self._model, self.arm = mujoco, model, arm
         names = [f"{arm.name}/{joint.name}" for joint in arm.shape.joints]
         self._qpos = np.array([model.joint(name).qposadr[0] for name in names])
+        self._qvel = np.array([model.joint(name).dofadr[0] for name in names])
         self._ctrl = np.array([model.actuator(name).id for name in names])
         self._site = model.site(f"{arm.name}/{TOOL}").id
         self._hand = model.body(names[-1]).id
@@ -107,8 +108,8 @@ class ArmRig:
         self._fingers = [model.geom(f"{arm.name}/{FINGER}{side:+.0f}").id for side in (-1.0, 1.0)]
 
     def place(self, data: Any, joints: Vector) -> None:
-        """Puts the joints somewhere at once."""
-        data.qpos[self._qpos] = joints
+        """Puts the joints somewhere at once, at rest."""
+        data.qpos[self._qpos], data.qvel[self._qvel] = joints, 0.0
         self.arm.joints = joints.copy()
         self.arm.motion = Sweep(0.0, joints, joints, Ramp(0.0, 1.0, 1.0))
 

@@ -45,7 +45,7 @@ class RemotePort:
 
     def __init__(self, name: str, address: str, clock: Clock | None = None) -> None:
         host, _, port = address.rpartition(":")
-        if not port.isdigit():
+        if not (port.isascii() and port.isdigit()):
             raise PlannerError(ErrorCode.INVALID_CONFIG, f"{address!r} is no address of a world; give HOST:PORT")
         self._name, self._address, self._clock = name, (host or LOOPBACK, int(port)), clock or MonotonicClock()
         self._is_closed = threading.Event()

@@ -35,7 +35,7 @@ class DroneDriver(PhysicsDriver[DronePort]):
         assert isinstance(model.body, QuadrotorBody)
         self._rng = rng
         self._flight = model.body.flight
-        self._is_out_of_power = self._is_stopping = False
+        self._is_out_of_power = self._is_stopping = self._is_landing = False
         super().__init__(model, port)
 
     @property
@@ -53,6 +53,12 @@ class DroneDriver(PhysicsDriver[DronePort]):
         self._is_out_of_power = is_low
         return after_s
 
+    def halt(self, now_s: float) -> None:
+        """Stops at once; a landing without power goes on."""
+        super().halt(now_s)
+        if self._is_out_of_power and self._telemetry.is_armed:
+            self._port.land()
+
     def _body_at(self, pose: Pose, world: World) -> MobileBody:
         self._is_out_of_power = False
         return MobileBody(self._model, world, self._rng, pose)
@@ -65,7 +71,7 @@ class DroneDriver(PhysicsDriver[DronePort]):
             raise PermanentFailureError(f"has crashed into {', '.join(self._touched) or 'something'}")
         if self._touched:
             raise SkillFailedError(f"has collided with {', '.join(self._touched)}")
-        if telemetry.is_armed and telemetry.battery <= self._flight.reserve_share.value:
+        if telemetry.is_armed and not self._is_landing and telemetry.battery <= self._flight.reserve_share.value:
             raise PermanentFailureError(OUT_OF_POWER)
 
     def _fail(self, failure: SkillFailedError) -> None:
@@ -76,7 +82,7 @@ class DroneDriver(PhysicsDriver[DronePort]):
 
     def _course_of(self, job: Job) -> Course:
         effect = job.skill.effect
-        self._is_stopping = isinstance(effect, Stop)
+        self._is_stopping, self._is_landing = isinstance(effect, Stop), isinstance(effect, Land)
         if self._telemetry.is_crashed and not isinstance(effect, Stop):
             raise PermanentFailureError("has crashed; a person must pick it up")
         if self._is_out_of_power and not isinstance(effect, Stop | Land):

@@ -17,6 +17,7 @@ from llm_planner.sim.physics.frame import Home
 from llm_planner.sim.physics.reference import Path, Ramp, SetPoint, brake, hold
 
 Vector = NDArray[np.float64]
+FLOOR_M = 0.1  # what it stands on is the floor up to here
 TUMBLED = -0.2  # cosine of the lean at which the motors are switched off: it lies on its back
 LANDING_M_PER_S = 0.4
 BATTERY_CHANGE_S = 60.0  # assumed: a person changes the battery of a drone that stands there for this long
@@ -33,6 +34,7 @@ class Drone:
         is_landing: Whether what it touches next is where it lands.
         battery: Share that is left.
         rested_s: For how long its motors have been off.
+        stands_on: Where it landed last.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Drone:
     is_crashed: bool = False
     battery: float = 1.0
     rested_s: float = 0.0
+    stands_on: str = ""
 
     @property
     def believed(self) -> Vector:
@@ -95,11 +98,12 @@ class Drone:
         self.is_landing = False
 
     def take_off(self, altitude_m: float, now_s: float) -> None:
-        """Starts the motors and rises."""
+        """Starts the motors and rises from where it stands, be it the floor or something on it."""
         self.is_armed, self.armed_at_s, self.rested_s = True, now_s, 0.0
         self.path = hold(self.believed, self.yaw + self.yaw_drift)
         pose = self.home.pose(self.believed, 0.0)
-        self.fly(Pose(x_m=pose.x_m, y_m=pose.y_m, z_m=altitude_m), 0.0, now_s)
+        stands_m = pose.z_m if pose.z_m > FLOOR_M else 0.0
+        self.fly(Pose(x_m=pose.x_m, y_m=pose.y_m, z_m=stands_m + altitude_m), 0.0, now_s)
 
     def land(self, now_s: float) -> None:
         """Sinks until it touches something."""
@@ -111,9 +115,9 @@ class Drone:
         self.path = Path(now_s + self.shape.flight.latency_s.value, begin, end, yaw, way, still)
         self.is_landing = True
 
-    def touch_down(self) -> None:
-        """Switches the motors off."""
-        self.is_armed = self.is_landing = False
+    def touch_down(self, on: str) -> None:
+        """Switches the motors off, on something."""
+        self.is_armed, self.is_landing, self.stands_on = False, False, on
 
     @property
     def _acceleration(self) -> float:

@@ -21,17 +21,16 @@ def overlapping(mujoco: Any, model: Any, data: Any, bodies: Collection[int]) -> 
     solid = [g for g in range(model.ngeom) if model.geom_contype[g] or model.geom_conaffinity[g]]
     centres, radii = data.geom_xpos, model.geom_rbound
     excluded = {int(signature) for signature in model.exclude_signature}
+    solid_centres, solid_radii = centres[solid], radii[solid]
+    are_planes = model.geom_type[solid] == mujoco.mjtGeom.mjGEOM_PLANE
     for one in solid:
         if int(model.geom_bodyid[one]) not in bodies:
             continue
-        for other in solid:
+        apart_m = np.linalg.norm(solid_centres - centres[one], axis=1) - solid_radii - radii[one]
+        for other in np.asarray(solid)[are_planes | (apart_m <= 0.0)].tolist():
             pair = sorted((int(model.geom_bodyid[one]), int(model.geom_bodyid[other])))
             roots = model.body_rootid[pair]
             if pair[0] == pair[1] or (roots[0] == roots[1] and roots[0] != 0) or (pair[0] << 16) + pair[1] in excluded:
-                continue
-            is_plane = model.geom_type[other] == mujoco.mjtGeom.mjGEOM_PLANE
-            apart = np.linalg.norm(centres[one] - centres[other]) - radii[one] - radii[other]
-            if not is_plane and apart > 0.0:
                 continue
             depth_m = -mujoco.mj_geomDistance(model, data, one, other, 0.05, np.zeros(6))
             if depth_m > TOUCHING_M:

@@ -243,14 +243,17 @@ class LocalPort:
         """Writes what a drone's camera sees to the world's directory for pictures; returns the file's name.
 
         Raises:
-            PlannerError: ENGINE_FAILED where no renderer exists.
+            PlannerError: ENGINE_FAILED where no renderer exists, INVALID_CONFIG where it cannot be written.
         """
         directory, camera = self._world.pictures, self._model.camera
         if directory is None or camera is None or not isinstance(self._model.body, QuadrotorBody):
             return ""
         picture = drone_picture(self._world, self._name, self._model.body, camera.vertical_field_of_view_deg)
         path: Path = directory / f"{self._name}_{round(1000 * self._world.time_s):07d}.png"
-        save(picture, path)
+        try:
+            save(picture, path)
+        except OSError as error:
+            raise PlannerError(ErrorCode.INVALID_CONFIG, f"the picture cannot be written to {path}: {error}") from error
         return path.name
 
     def stop(self) -> None:

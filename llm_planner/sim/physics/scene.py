@@ -73,7 +73,7 @@ class Scene:
         at_m = home.to_world((BENCH_M[0] / 2.0 - 0.3, 0.0, -home.z_m / 2.0))
         bench = Shape(kind="box", size_m=(*BENCH_M, home.z_m - 1e-3), colour=(0.62, 0.5, 0.38))
         turn = quaternion((0.0, 0.0, home.yaw_deg))
-        add_shape(self.spec.worldbody.add_body(name=f"{name}:bench", pos=at_m, quat=turn), bench)
+        add_shape(self.spec.worldbody.add_body(name=f"{name}/:bench", pos=at_m, quat=turn), bench)
 
     def change(self, *, take: Iterable[Thing] = (), put: Iterable[Thing] = (), hands: Iterable[str] = ()) -> None:
         """Takes things out and puts others in; what stays keeps its state.

@@ -246,9 +246,9 @@ class PhysicsWorld:
         drone, speed = self.drones.get(robot), 0.0
         if drone is not None:
             if drone.is_landing:
-                drone.touch_down()
+                drone.touch_down(self._name_of(geom))
             is_starting = now_s - drone.armed_at_s < 2.0 * drone.shape.flight.latency_s.value + 0.5
-            if not drone.is_armed or (is_starting and geom == 0):
+            if not drone.is_armed or (is_starting and self._name_of(geom) in ("floor", drone.stands_on)):
                 return
             speed = float(np.linalg.norm(drone.velocity))
         other = self._name_of(geom)

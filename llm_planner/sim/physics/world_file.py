@@ -47,6 +47,7 @@ class WorldBody(Record):
     def __post_init__(self) -> None:
         is_place = self.role is ObjectRole.AREA
         require((self.size_m is None) == bool(self.parts), f"{self.name}: give size_m or parts")
+        require(all(0.0 <= c <= 1.0 for c in self.colour), f"{self.name}: colour must be three numbers in [0, 1]")
         smallest = 0.0 if is_place else 1e-3
         require(self.size_m is None or min(self.size_m) >= smallest, f"{self.name}: sizes must be > 0")
 

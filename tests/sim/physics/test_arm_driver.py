@@ -10,7 +10,7 @@ pytest.importorskip("mujoco")
 from llm_planner.core.skill import SkillCall
 from llm_planner.robots.driver import SkillStatus
 from llm_planner.robots.executor import ExecutorState
-from llm_planner.robots.world import ObjectRole, WorldObject
+from llm_planner.robots.world import ObjectRole, World, WorldObject
 from llm_planner.sim.physics.frame import Home
 from tests.sim.physics.builders import arm, cube, drone, run
 
@@ -142,3 +142,11 @@ def test_a_collision_is_not_forgotten_by_who_looks_in_between():
         now_s += 0.02
         driver.attend(now_s)
     assert "collided with chair" in driver.tick(now_s).reason
+
+
+def test_a_thing_may_be_called_as_an_arms_table():
+    table = WorldObject(name="bench", position_m=(0.4, 0.2, 0.0), size_m=(0.2, 0.2, 0.0), role=ObjectRole.AREA)
+    driver, world = arm(table)
+    driver.enter(World([table, cube("cup", x=0.5, z=0.03, size=0.06)]), None, 0.0)
+    assert set(driver.world.objects) == {"bench", "cup"}
+    assert {"arm_1:bench", "arm_1:cup"} <= world.scene.things.keys()

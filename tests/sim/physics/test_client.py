@@ -207,3 +207,9 @@ def test_what_the_world_refuses_is_no_loss():
         port.enter((), Pose())
     assert not port.read(0.0).is_lost
     port.close()
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:\u00b2", "127.0.0.1:", "nowhere"])
+def test_what_is_no_address_is_refused(address):
+    with pytest.raises(PlannerError, match="is no address of a world"):
+        RemotePort("drone_1", address)

@@ -14,6 +14,7 @@ from llm_planner.core.skill import SkillCall
 from llm_planner.robots.driver import SkillStatus
 from llm_planner.robots.executor import ExecutorState
 from llm_planner.robots.model import Pose
+from llm_planner.robots.world import WorldObject
 from llm_planner.sim.physics.frame import Home
 from llm_planner.sim.physics.world import PhysicsWorld
 from tests.sim.physics.builders import LIBRARY, cube, drone, run
@@ -176,3 +177,54 @@ def test_a_drone_that_has_crashed_stands_still_when_it_is_told_to():
     assert driver.tick(3.0).status is SkillStatus.SUCCEEDED
     driver.start(SkillCall("mf", (100,)), 4.0)
     assert "crashed" in driver.tick(4.0).reason
+
+
+def landing_for_want_of_power():
+    """Returns the driver of a drone that lands for want of power, its world, and the time."""
+    driver, world = drone()
+    world.drones["drone_1"].battery = 0.1
+    assert driver.attend(0.02) > 0.0
+    assert world.drones["drone_1"].is_landing
+    return driver, world
+
+
+def test_a_landing_for_want_of_power_goes_on_whatever_is_halted():
+    driver, world = landing_for_want_of_power()
+    for now_s in (0.04, 0.08, 0.12):
+        driver.start(SkillCall("h"), now_s)
+        driver.halt(now_s)
+        driver.attend(now_s + 0.02)
+    world.advance(world.time_s + 8.0)
+    assert not world.drones["drone_1"].is_armed
+
+
+def test_a_drone_without_power_may_be_told_to_land():
+    driver, world = landing_for_want_of_power()
+    now_s = 0.04
+    driver.start(SkillCall("ld"), now_s)
+    while (result := driver.tick(now_s)).status is SkillStatus.RUNNING:
+        now_s += 0.05
+    assert result.status is SkillStatus.SUCCEEDED
+    assert not world.drones["drone_1"].is_armed
+
+
+def test_a_take_off_rises_from_what_the_drone_stands_on():
+    shelf = WorldObject(name="shelf", position_m=(0.0, 0.0, 0.75), size_m=(1.0, 1.0, 1.5), is_fixed=True)
+    driver, world = drone(shelf, pose=Pose(z_m=2.2))
+    executor, reports, _ = run(driver, "ld();", "tk();")
+    assert executor.state is ExecutorState.DONE, reports
+    assert world.drones["drone_1"].position[2] == pytest.approx(2.5, abs=0.15)
+
+
+def test_a_picture_that_cannot_be_written_fails_the_skill(monkeypatch, tmp_path):
+    driver, world = drone()
+    world.pictures = tmp_path / "nowhere"
+    monkeypatch.setattr("llm_planner.sim.physics.port.drone_picture", lambda *_: None)
+
+    def full(picture, path):
+        raise OSError("no space left")
+
+    monkeypatch.setattr("llm_planner.sim.physics.port.save", full)
+    _, reports, _ = run(driver, "tp();")
+    assert "cannot be written" in reports[-1].reason
+    assert "no space left" in reports[-1].reason

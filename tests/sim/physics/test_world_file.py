@@ -84,6 +84,7 @@ def broken(tmp_path, change):
         ),
         (lambda d: d["walkers"][0].update(corners_m=[[0, 0, 0]]), "needs two points"),
         (lambda d: d["arms"].insert(0, {"x_m": 1.6, "y_m": -4.0, "z_m": 0.75}), "overlap"),
+        (lambda d: d["bodies"][3].update(colour=[5, -2, 9]), "colour must be three numbers in [0, 1]"),
         (lambda d: d.pop("name"), "name"),
     ],
 )
