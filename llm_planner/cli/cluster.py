@@ -26,6 +26,8 @@ app = typer.Typer(
     help="Several machines that serve one model together, by vLLM.\n\nExample: llm-planner cluster check cluster.yaml",
     no_args_is_help=True,
 )
+AGAIN_S = 5.0
+"""After a failure that may not pass by itself."""
 FileArgument = Annotated[Path, typer.Argument(help="Cluster file, see config/cluster.yaml.")]
 TimeoutOption = Annotated[float, typer.Option(min=0.1, help="How long a machine may take to answer, in seconds.")]
 
@@ -92,6 +94,7 @@ def worker(
     Example: llm-planner cluster worker --config my_planner.yaml --node 1
     """
     from llm_planner.assembly import vllm_settings
+    from llm_planner.backends.vllm.contract import require_vllm
     from llm_planner.backends.vllm.engine import require_node, run_worker
     from llm_planner.configuration import load_config
 
@@ -104,6 +107,7 @@ def worker(
     if once:
         run_worker(settings, node)
         return
+    require_vllm()
     stop = StopSignal()
     while not stop.wait(0.0):
         console.print(f"node {node} ({settings.nodes[node]}): waits for the planner on {settings.nodes[0]}")
@@ -112,7 +116,10 @@ def worker(
             return
         with head, _run_once(config, node) as process:
             wait_for_end(head, lambda: process.poll() is None and not stop.wait(0.0))
+            has_failed = process.poll() is not None  # by itself, while the head lives
         console.print(f"node {node}: the engine has ended")
+        if has_failed and not stop.wait(AGAIN_S):
+            console.print(f"node {node}: its part ended by itself; the lines above say why")
 
 
 @contextmanager

@@ -100,14 +100,13 @@ def require_time_budget(budget_s: float | None) -> float | None:
     return budget_s
 
 
-def require_max_tokens(max_tokens: int) -> int:
+def require_max_tokens(max_tokens: object) -> int:
     """Returns the most tokens of a plan, if that is a number that a plan can have.
 
     Raises:
         PlannerError: INVALID_MAX_TOKENS.
     """
-    is_whole = isinstance(max_tokens, int) and not isinstance(max_tokens, bool)
-    if not is_whole or not 1 <= max_tokens <= MAX_PLAN_TOKENS:
-        message = f"max_tokens is {max_tokens!r:.40}; give a whole number from 1 to {MAX_PLAN_TOKENS}"
-        raise PlannerError(ErrorCode.INVALID_MAX_TOKENS, message)
-    return max_tokens
+    if isinstance(max_tokens, int) and not isinstance(max_tokens, bool) and 1 <= max_tokens <= MAX_PLAN_TOKENS:
+        return max_tokens
+    message = f"max_tokens is {max_tokens!r:.40}; give a whole number from 1 to {MAX_PLAN_TOKENS}"
+    raise PlannerError(ErrorCode.INVALID_MAX_TOKENS, message)

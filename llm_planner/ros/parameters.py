@@ -30,7 +30,7 @@ def declare(node: Node, cls: "type[D]") -> "D":
         PlannerError: INVALID_CONFIG if a value has a wrong type or is out of range.
     """
     _declare(node, cls, is_read_once=True)
-    return cls(**{name: node.get_parameter(name).value for name in names(cls)})
+    return cls(**{name: node.get_parameter(name).value for name, _ in fields_of(cls)})
 
 
 def declare_config(node: Node) -> None:
@@ -71,9 +71,26 @@ def fields_of(cls: "type[DataclassInstance]", prefix: str = "") -> "Iterator[tup
 def _declare(node: Node, cls: "type[DataclassInstance]", *, is_read_once: bool = False) -> None:
     try:
         for name, field in fields_of(cls):
-            node.declare_parameter(name, _to_parameter(field.default), _descriptor(field, is_read_once=is_read_once))
+            descriptor = _descriptor(field, is_read_once=is_read_once)
+            value = node.declare_parameter(name, _to_parameter(field.default), descriptor).value
+            if isinstance(field.default, float):
+                _require_number(name, value, descriptor)
     except (InvalidParameterTypeException, InvalidParameterValueException) as error:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"parameter refused: {error}") from error
+
+
+def _require_number(name: str, value: object, descriptor: ParameterDescriptor) -> None:
+    """ROS would refuse a whole number (``waits_for_plan_s: 0``) where others are possible: so it leaves that to us.
+
+    Raises:
+        PlannerError: INVALID_CONFIG.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise PlannerError(ErrorCode.INVALID_CONFIG, f"parameter refused: {name} is {value!r:.80}, not a number")
+    for limits in descriptor.floating_point_range:
+        if not limits.from_value <= value <= limits.to_value:
+            within = f"[{limits.from_value:g}, {limits.to_value:g}]"
+            raise PlannerError(ErrorCode.INVALID_CONFIG, f"parameter refused: {name} is {value:g}, not in {within}")
 
 
 def _to_parameter(default: object) -> object:
@@ -82,6 +99,7 @@ def _to_parameter(default: object) -> object:
 
 def _descriptor(field: "dataclasses.Field[object]", *, is_read_once: bool) -> ParameterDescriptor:
     descriptor = ParameterDescriptor(description=field.metadata["description"], read_only=is_read_once)
+    descriptor.dynamic_typing = isinstance(field.default, float)
     low, high = field.metadata["minimum"], field.metadata["maximum"]
     if low is None or high is None:
         return descriptor

@@ -73,3 +73,18 @@ def test_page_and_example_show_the_parameters_as_they_are():
     specification.loader.exec_module(script)
     assert script.PAGE.read_text(encoding="utf-8") == script.page()
     assert script.EXAMPLE.read_text(encoding="utf-8") == script.example()
+
+
+def test_a_whole_number_is_a_number(ros):
+    name = "waits_for_plan_s"
+    for value, problem in ((0, None), (0.5, None), (-1, "not in"), ("0", "not a number"), (True, "not a number")):
+        node = rclpy.create_node("reader", parameter_overrides=[Parameter(name, value=value)])
+        try:
+            if problem is None:
+                parameters.declare_config(node)
+                assert parameters.read_config(node).waits_for_plan_s == value
+            else:
+                with pytest.raises(PlannerError, match=problem):
+                    parameters.declare_config(node)
+        finally:
+            node.destroy_node()

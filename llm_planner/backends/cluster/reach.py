@@ -39,8 +39,8 @@ def _problem(address: str, port: int, timeout_s: float) -> str | None:
         return None
     except TimeoutError:
         return f"no answer within {timeout_s:g} s"
-    except OSError as error:
-        return error.strerror or str(error)
+    except (OSError, UnicodeError) as error:  # the second of what cannot be a name
+        return getattr(error, "strerror", None) or str(error)
     return None
 
 
@@ -97,10 +97,15 @@ def wait_for_head(address: str, port: int, is_stopped: Callable[[float], bool]) 
         address: Of the head.
         port: At which it listens.
         is_stopped: Waits for that many seconds; returns whether nobody wants a connection any more.
+
+    Raises:
+        PlannerError: INVALID_CONFIG for what cannot be an address.
     """
     while not is_stopped(0.0):
         try:
             connection = socket.create_connection((address, port), JOIN_TIMEOUT_S)
+        except UnicodeError as error:
+            raise PlannerError(ErrorCode.INVALID_CONFIG, f"{address!r} is no address: {error}") from error
         except OSError:
             is_stopped(POLL_S)
         else:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_planner.backends.vllm.probe import ENDLESS_GRAMMAR
 from llm_planner.core.clock import MonotonicClock, ProcessorClock
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Clock
 from llm_planner.core.step import SchedulerOutput, Sequence
 from llm_planner.engine.drafting import MAX_DRAFT_TOKENS, Drafter, StepCost
@@ -133,6 +134,8 @@ def measure_step_cost(backend: "VllmBackend", clock: Clock | None = None) -> Ste
     prompt = (backend.tokenizer.encode("a")[0],) * _PROBED_TOKENS
     sequence = Sequence(request_id=_PROBE, prompt_token_ids=prompt, grammar=ENDLESS_GRAMMAR)
     token_ids = _run(backend, len(prompt), sequence)
+    while not token_ids:  # vLLM takes no more of a prompt than its limit for a step
+        token_ids = _run(backend, len(prompt))
     (request,) = backend.engine.scheduler.requests.values()
     one_s = all_s = math.inf
     until_s = clock.now_s() + _PROBE_S
@@ -153,5 +156,12 @@ def measure_step_cost(backend: "VllmBackend", clock: Clock | None = None) -> Ste
 
 
 def _run(backend: "VllmBackend", num_tokens: int, *new: Sequence) -> tuple[int, ...]:
-    """Returns what the probed request writes in its next step."""
-    return backend.execute(SchedulerOutput(new=new, num_scheduled_tokens={_PROBE: num_tokens})).token_ids[_PROBE]
+    """Returns what the probed request writes in its next step; nothing as long as its prompt is not computed.
+
+    Raises:
+        PlannerError: ENGINE_FAILED if vLLM refuses it.
+    """
+    output = backend.execute(SchedulerOutput(new=new, num_scheduled_tokens={_PROBE: num_tokens}))
+    if _PROBE in output.failed:
+        raise PlannerError(ErrorCode.ENGINE_FAILED, f"the engine cannot be measured: {output.failed[_PROBE]}")
+    return output.token_ids.get(_PROBE, ())

@@ -80,6 +80,7 @@ DECIDED = {
 
 _SIGNS = (
     ("max_model_len", "engine.max_model_len"),
+    ("gpu_memory_utilization", "engine.gpu_memory_utilization"),
     ("quantiz", "engine.quantization"),
     ("cache_dtype", "engine.kv_cache_dtype"),
     ("kv_cache", "engine.kv_cache_dtype"),
@@ -191,7 +192,9 @@ def start_engine(settings: EngineSettings) -> Engine:
         show_head(settings.nodes[0], settings.nodes_port)
     try:
         engine = _start(config)
-    except (ValueError, NotImplementedError, RuntimeError, OSError) as error:
+    except PlannerError:
+        raise
+    except Exception as error:  # vLLM's workers fail with a plain one
         raise _explain(settings, error) from error
     if settings.adapters:
         _load_adapters(engine, settings.adapters)
@@ -213,7 +216,9 @@ def run_worker(settings: EngineSettings, node: int) -> None:
 
     try:
         executor = MultiprocExecutor(config, monitor_workers=False)
-    except (ValueError, NotImplementedError, RuntimeError, OSError) as error:
+    except PlannerError:
+        raise
+    except Exception as error:  # vLLM's workers fail with a plain one
         raise _explain(settings, error) from error
     executor.start_worker_monitor(inline=True)
 
@@ -240,7 +245,9 @@ def _engine_config(settings: EngineSettings, node: int) -> "VllmConfig":
     arguments = _arguments(settings) | _node_arguments(settings, node)
     try:
         return EngineArgs(**arguments).create_engine_config(headless=node > 0)
-    except (ValueError, NotImplementedError, RuntimeError, OSError) as error:
+    except PlannerError:
+        raise
+    except Exception as error:  # vLLM's workers fail with a plain one
         raise _explain(settings, error) from error
 
 
@@ -325,7 +332,7 @@ def _arguments(settings: EngineSettings) -> dict[str, Any]:
         "dtype": dtype,
         "block_size": block_size,
         "max_num_seqs": settings.max_live,
-        "max_num_batched_tokens": settings.max_num_batched_tokens,
+        "max_num_batched_tokens": max(settings.max_num_batched_tokens, settings.max_live),  # or vLLM refuses both
         "max_num_scheduled_tokens": settings.max_num_batched_tokens,
         "pipeline_parallel_size": settings.pipeline_stages,
         "tensor_parallel_size": settings.tensor_parallel,
@@ -480,7 +487,19 @@ def _explain(settings: EngineSettings, error: Exception) -> PlannerError:
             ErrorCode.UNSUPPORTED_ARCHITECTURE,
             f"vLLM does not support the model {settings.model_dir}: {text}; take another one, or backend torch",
         )
-    if "memory" in text.lower() or "KV cache" in text:
+    if "WorkerProc" in text:
+        return PlannerError(
+            ErrorCode.ENGINE_FAILED,
+            f"a worker of vLLM has ended while it began with {settings.model_dir} ({text}); its own lines stand above; "
+            "most often its memory is too small: lower engine.max_model_len",
+        )
+    if "less than desired" in text:
+        return PlannerError(
+            ErrorCode.OUT_OF_MEMORY,
+            f"the memory that engine.gpu_memory_utilization wants is not free: {text}; end what else uses the GPU, or "
+            "lower it",
+        )
+    if "memory" in text.lower().replace("gpu_memory_utilization", "") or "KV cache" in text:
         return PlannerError(
             ErrorCode.OUT_OF_MEMORY,
             f"vLLM has no room for {settings.model_dir}: {text}; lower engine.max_model_len, raise "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from llm_planner.backends.vllm.micro_batches import MicroBatches
 from llm_planner.core.clock import MonotonicClock
+from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.interfaces import Backend, Clock
 from llm_planner.core.pipeline_times import PipelineTimes
 from llm_planner.core.step import SchedulerOutput, Sequence
@@ -99,7 +100,7 @@ def measure_times(
     stages: list[StageSample] = []
     links: list[LinkSample] = []
     host_s = 0.0
-    for num_tokens in (1, *MEASURED_TOKENS):
+    for num_tokens in (1, *(n for n in MEASURED_TOKENS if n < backend.info.max_model_len)):
         _stream_s(backend, 1, num_tokens, rng, clock)  # what only the first one needs
         through_s = min(_stream_s(backend, 1, num_tokens, rng, clock) for _ in range(REPEATS))
         many_s = min(_stream_s(backend, STREAMED, num_tokens, rng, clock) for _ in range(REPEATS))
@@ -127,6 +128,9 @@ def _stream_s(backend: Backend, count: int, num_tokens: int, rng: random.Random,
         new = (waiting.pop(),) if waiting else ()
         named = [sequence.request_id for sequence in new] or sorted(missing)
         output = backend.execute(SchedulerOutput(new=new, num_scheduled_tokens=dict.fromkeys(named, num_tokens)))
+        if output.failed:
+            why = next(iter(output.failed.values()))
+            raise PlannerError(ErrorCode.ENGINE_FAILED, f"the pipeline cannot be measured: {why}")
         missing -= {*output.token_ids, *output.finished}
     took_s = clock.now_s() - start_s
     backend.execute(SchedulerOutput(release=tuple(names)))

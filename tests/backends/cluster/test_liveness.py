@@ -12,7 +12,8 @@ from unittest.mock import Mock
 import pytest
 
 from llm_planner.backends.cluster import reach
-from llm_planner.backends.cluster.reach import show_head, wait_for_end, wait_for_head
+from llm_planner.backends.cluster.description import Node
+from llm_planner.backends.cluster.reach import check_reachable, show_head, wait_for_end, wait_for_head
 from llm_planner.core.errors import ErrorCode, PlannerError
 
 HERE = "127.0.0.1"
@@ -118,3 +119,11 @@ def test_the_head_listens_in_the_family_of_its_address(monkeypatch, address, fam
     monkeypatch.setattr(socket, "create_server", create_server)
     show_head(address, 29510)
     create_server.assert_called_once_with((address, 29510), family=family)
+
+
+@pytest.mark.parametrize("address", ["192.168..10.1", "a" * 70])
+def test_what_cannot_be_an_address_is_said_and_not_waited_for(address):
+    with pytest.raises(PlannerError, match="is no address"):
+        wait_for_head(address, 29_777, lambda _: False)
+    with pytest.raises(PlannerError, match="cannot be reached"):
+        check_reachable([Node(address=address, gpus=1)], 0.1)

@@ -192,6 +192,12 @@ def test_a_share_of_a_gpu_means_nothing_on_a_cpu(started, long_model):
     [
         (TOO_LONG, ErrorCode.OUT_OF_MEMORY, r"lower engine\.max_model_len"),
         ("No available memory for the cache blocks", ErrorCode.OUT_OF_MEMORY, r"raise engine\.gpu_memory_util"),
+        (
+            "Free memory on device cuda:0 (3.1/24.0 GiB) is less than desired GPU memory utilization (0.92)",
+            ErrorCode.OUT_OF_MEMORY,
+            "or lower it",
+        ),
+        ("gpu_memory_utilization must be below 1", ErrorCode.INVALID_CONFIG, r"change engine\.gpu_memory_utilization"),
         ("User-specified max_model_len (9) is greater", ErrorCode.INVALID_CONFIG, r"change engine\.max_model_len"),
         ("Unknown quantization method: x", ErrorCode.INVALID_CONFIG, r"change engine\.quantization"),
         ("Invalid kv_cache_dtype: x", ErrorCode.INVALID_CONFIG, r"change engine\.kv_cache_dtype"),

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times of a pipeline, measured on one whose times are known: stages in a row, with links between them."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from llm_planner.backends.vllm.pipeline import measure_times
+from llm_planner.core.errors import PlannerError
 from llm_planner.core.step import StepOutput
 
 HOST_S, BASE_S, PER_TOKEN_S = 0.002, 0.003, 0.00005
@@ -11,6 +14,8 @@ HOST_S, BASE_S, PER_TOKEN_S = 0.002, 0.003, 0.00005
 
 class KnownPipeline:
     """Stages and links in virtual time, each first come, first served; a message occupies its link, then arrives."""
+
+    info = SimpleNamespace(max_model_len=4096)
 
     def __init__(self, num_stages, link_per_token_s=0.0, latency_s=0.0):
         self._num_stages = num_stages
@@ -56,3 +61,23 @@ def test_stages_and_links_are_told_apart_whichever_is_slower(num_stages, link_pe
         assert times.computation_s(num_tokens) == pytest.approx(stage_s, rel=0.05)
     assert times.link_per_token_s == pytest.approx(link_per_token_s, rel=0.1, abs=2e-5)
     assert times.link_latency_s == pytest.approx(latency_s, rel=0.1, abs=5e-4)
+
+
+class Refusing(KnownPipeline):
+    """Takes no prompt of more than 100 tokens."""
+
+    def execute(self, scheduled):
+        too_long = {s.request_id: "too long" for s in scheduled.new if len(s.prompt_token_ids) > 100}
+        return StepOutput(failed=too_long) if too_long else super().execute(scheduled)
+
+
+def test_a_pipeline_that_refuses_what_is_measured_is_not_waited_for():
+    pipeline = Refusing(2)
+    with pytest.raises(PlannerError, match="cannot be measured: too long"):
+        measure_times(pipeline, 2, pipeline.compute_s, pipeline)
+
+
+def test_no_prompt_is_measured_that_the_engine_cannot_take():
+    pipeline = Refusing(2)
+    pipeline.info = SimpleNamespace(max_model_len=100)
+    assert measure_times(pipeline, 2, pipeline.compute_s, pipeline)
