@@ -30,7 +30,8 @@ def check(
 ) -> None:
     """Parse a plan, judge it by the safety gate, and estimate how long the robot takes.
 
-    Exit status 0 if a robot would get the whole plan, 1 if not.
+    Exit status 0 if every statement is admitted, 1 if not. So is a plan that says itself why it cannot be
+    (`fail('...');`, `unclear('...');`): its robot gets what stands before that.
 
     Example: llm-planner check 'mf(50);tc(90);'
 

@@ -233,6 +233,18 @@ class PlannerConfig:
     temperature: float = setting(0.0, "Sampling temperature; 0 is greedy.", minimum=0.0, maximum=10.0)
     seed: int = setting(0, "Seed of sampling.", minimum=0, maximum=2**31 - 1)
 
+    @property
+    def served_model(self) -> str:
+        """What writes the plans, for people."""
+        return served_model(self.backend, self.engine.model, self.openai.model)
+
+
+def served_model(backend: str, engine_model: str, openai_model: str) -> str:
+    """Returns what writes the plans, for people: with some backends it is not ``engine.model``."""
+    if backend == "fake":
+        return "scripted plans"
+    return (openai_model or engine_model) if backend == "openai" else engine_model
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:

@@ -27,7 +27,7 @@ def describe(
 ) -> DiagnosticStatus:
     """Returns how a planner node is: queue, KV cache, restarts, model, failed callbacks."""
     values: dict[str, object] = {
-        "model": config.engine.model,
+        "model": config.served_model,
         "policy": config.scheduler.policy,
         "num_callback_errors": num_callback_errors(node),
     }
@@ -97,7 +97,7 @@ def view(
     return PlannerView(
         planner=node.get_fully_qualified_name(),
         state=STATES[state],
-        model=config.engine.model,
+        model=config.served_model,
         policy=config.scheduler.policy,
         is_ready=status is not None and status.is_ready,
         num_restarts=0 if status is None else status.num_restarts,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from rclpy.node import Node
 
-from llm_planner.core.config import NodeSettings
+from llm_planner.core.config import NodeSettings, served_model
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanResult
 from llm_planner.monitoring.metrics_server import MetricsServer
@@ -46,7 +46,8 @@ class MetricsEndpoint:
         self.failure: PlannerError | None = None
         if not settings.metrics_port:
             return
-        metrics = PlannerMetrics(node.get_parameter("engine.model").value)
+        names = ("backend", "engine.model", "openai.model")
+        metrics = PlannerMetrics(served_model(*(node.get_parameter(name).value for name in names)))
         try:
             self._http = MetricsServer(metrics.registry, settings.metrics_host, settings.metrics_port)
         except OSError as error:

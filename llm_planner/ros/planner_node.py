@@ -106,7 +106,7 @@ class PlannerNode(LifecycleNode):
             self._loader = None
         self._action = self._action or PlanAction(self, self._monotonic, self._book, self._metrics.count)
         self._action.config = self._config
-        self.get_logger().info(f"model {self._config.engine.model} is ready")
+        self.get_logger().info(f"model {self._config.served_model} is ready")
         return super().on_configure(state)
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -233,7 +233,7 @@ class PlannerNode(LifecycleNode):
                 instance_id=self._instance_id,
                 started_at=self._started_at,
                 state=self._state,
-                model=self._config.engine.model,
+                model=self._config.served_model,
                 policy=self._config.scheduler.policy,
                 goals=[
                     msgs.GoalProgress(

@@ -246,7 +246,9 @@ def _sweep(text: str) -> list[dict[str, float]]:
     name, _, values = text.partition("=")
     if name not in {"load", "max_num_seqs"}:
         raise PlannerError(ErrorCode.INVALID_CONFIG, f"--sweep takes load=... or max_num_seqs=..., got {text!r}")
-    return [{name: value} for value in numbers(f"--sweep {name}", values, float)]
+    if name == "load":
+        return [{name: value} for value in numbers("--sweep load", values, float, least=0.01)]
+    return [{name: value} for value in numbers("--sweep max_num_seqs", values, int, least=1)]
 
 
 def _write_page(name: str, document: Any, output: Path | None, path: Path | None) -> None:

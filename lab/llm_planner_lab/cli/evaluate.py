@@ -4,6 +4,7 @@
 import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -95,7 +96,8 @@ def _show_understanding(
     files: list[Path], limit: int, settings: "PlannerConfig", seed: int, output: Path | None, *, as_json: bool
 ) -> None:
     from llm_planner.assembly import build_library, build_loop
-    from llm_planner_lab.training.understanding import ask, mistake, risk_coverage, shares
+    from llm_planner.checkpoints import min_confidence
+    from llm_planner_lab.training.understanding import THRESHOLDS, ask, mistake, risk_coverage, shares
 
     frames = _frames(files, limit)
     library = build_library(settings)
@@ -108,7 +110,8 @@ def _show_understanding(
     status = console.status(f"{len(frames)} instructions") if console.is_terminal and not as_json else nullcontext()
     with status, closing(build_loop(settings, do_clients_report=False)) as loop:
         answers = ask(loop, robots, frames, seed=seed)
-    table, curve = shares(answers), risk_coverage(answers)
+    own = min_confidence(replace(settings, min_confidence=-1.0))
+    table, curve = shares(answers), risk_coverage(answers, sorted({*THRESHOLDS, own}))
     _write(output, map(_line, answers))
     if as_json:
         print_json({"model": settings.engine.model, "seed": seed, "grades": table, "risk_coverage": curve})
@@ -122,7 +125,8 @@ def _show_understanding(
     curves = Table("min_confidence", "executed", "right", "wrong", "wrong of executed", title="risk and coverage")
     for row in curve:
         shown = (f"{row[name]:.1%}" for name in ("coverage", "right", "wrong", "risk"))
-        curves.add_row(f"{row['threshold']:g}", *shown)
+        is_own = row["threshold"] == own > 0.0
+        curves.add_row(f"{row['threshold']:g}" + " (the model's own)" * is_own, *shown, style="bold" if is_own else "")
     console.print(curves)
     if settings.backend == "openai":
         console.print(f"Backend {settings.backend} does not say how sure the model is: min_confidence has no effect.")

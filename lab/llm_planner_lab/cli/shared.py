@@ -2,6 +2,7 @@
 """What commands share: options that are numbers, and files of results."""
 
 import json
+import math
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,7 +23,7 @@ def numbers(option: str, text: str, kind: type[_Number], least: float = 0) -> tu
         found = tuple(kind(number) for number in text.split(","))
     except ValueError:
         found = ()
-    if not found or min(found) < least:
+    if not (found and all(map(math.isfinite, found)) and min(found) >= least):
         message = f"{option} takes {_KINDS[kind]} of {least:g} or more, with commas between; got {text!r}"
         raise PlannerError(ErrorCode.INVALID_CONFIG, message)
     return found

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Composes traces: Poisson events, each with up to Max TPE tasks at once (TimelyLLM, section 6 and Table 3)."""
 
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -56,7 +57,13 @@ class WorkloadSpec:
             raise PlannerError(ErrorCode.INVALID_CONFIG, f"a workload needs positive finite numbers; got {self}")
 
     def scaled(self, load: float) -> "WorkloadSpec":
-        """Returns the same mix with ``load`` times the events, and as many more robots to take them."""
+        """Returns the same mix with ``load`` times the events, and as many more robots to take them.
+
+        Raises:
+            PlannerError: INVALID_CONFIG for a load that is no positive number.
+        """
+        if not 0 < load < math.inf:
+            raise PlannerError(ErrorCode.INVALID_CONFIG, f"a load is a positive finite number, not {load}")
         num_robots = max(1, round(self.num_robots * load))
         return replace(self, events_per_s=self.events_per_s * load, num_robots=num_robots)
 

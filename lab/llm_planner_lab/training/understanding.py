@@ -38,7 +38,11 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A sentence with what a model made of it."""
+    """A sentence with what a model made of it.
+
+    Attributes:
+        may_stand_still: Whether nothing should be done, so that not to understand it is right.
+    """
 
     frame: Frame
     task: Task
@@ -46,6 +50,7 @@ class Answer:
     verdict: Verdict
     reason: str
     result: PlanResult
+    may_stand_still: bool = False
 
     @property
     def confidence(self) -> float:
@@ -86,6 +91,9 @@ def ask(
         frames: The sentences.
         seed: Of the worlds.
         scene_share: Share of the sentences that come with a scene, where the author gave none.
+
+    Raises:
+        PlannerError: UNTRAINED_ROBOT_MODEL if the model plans for none of these robots.
     """
     rng = random.Random(seed)
     tasks = [literal(rng, frame, has_scene=rng.random() < scene_share) for frame in frames]
@@ -94,6 +102,9 @@ def ask(
         for index, (frame, task) in enumerate(zip(frames, tasks, strict=True))
     ]
     results = serve_all(loop, requests)
+    for result in results:
+        if result.error_code is ErrorCode.UNTRAINED_ROBOT_MODEL:
+            raise PlannerError(result.error_code, result.error_msg)
     return [_judge(*case, robots) for case in zip(frames, tasks, results, strict=True)]
 
 
@@ -126,7 +137,16 @@ def _judge(frame: Frame, task: Task, result: PlanResult, robots: Mapping[str, Ro
         verdict = Verdict.NOT_UNDERSTOOD
     else:
         verdict = Verdict.WRONG
-    return Answer(frame=frame, task=task, plan=plan, verdict=verdict, reason=reason or result.error_msg, result=result)
+    may_stand_still, _ = is_achieved(task, "fail('not understood');", robots[task.robot])
+    return Answer(
+        frame=frame,
+        task=task,
+        plan=plan,
+        verdict=verdict,
+        reason=reason or result.error_msg,
+        result=result,
+        may_stand_still=may_stand_still,
+    )
 
 
 def shares(answers: Sequence[Answer]) -> dict[str, dict[str, float]]:
@@ -170,12 +190,14 @@ def risk_coverage(answers: Sequence[Answer], thresholds: Sequence[float] = THRES
     Returns:
         Rows with ``threshold``, ``coverage`` (executed, of all), ``right`` (of all) and ``risk`` (wrong, of the
         executed). A plan that says why it cannot moves nothing, counts as covered if it is right, and as not executed
-        otherwise.
+        otherwise. Below its least confidence a sentence is right if nothing should be done.
     """
     rows = []
     for threshold in thresholds:
         kept = [answer for answer in answers if not answer.result.plan or answer.confidence >= threshold]
+        held_back = [answer for answer in answers if answer.result.plan and answer.confidence < threshold]
         counts = Counter(answer.verdict for answer in kept)
+        counts[Verdict.RIGHT] += sum(answer.may_stand_still for answer in held_back)
         num_executed = counts[Verdict.RIGHT] + counts[Verdict.WRONG]
         rows.append(
             {

@@ -185,3 +185,11 @@ def test_a_plan_of_the_file_that_is_none_is_refused_before_a_model_is_asked(tmp_
     result = CliRunner().invoke(app, ["evaluate", str(sentences)])
     assert result.exception.code is ErrorCode.INVALID_FILE
     assert "'fly down' ('mx(50);')" in str(result.exception)
+
+
+def test_a_robot_that_the_model_was_not_taught_is_said(tmp_path, own_models):
+    sentences = tmp_path / "my_site.txt"
+    sentences.write_text("[my_drone]\nFly two metres forward | | mf(200);\n")
+    result = CliRunner().invoke(app, ["evaluate", str(sentences), "--models", str(own_models)])
+    assert result.exit_code != 0
+    assert result.exception.code is ErrorCode.UNTRAINED_ROBOT_MODEL

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Evaluation: counts executed plans, not words; the card shows what was counted."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from llm_planner.core.errors import ErrorCode
-from llm_planner.core.request import PlanResult
+from llm_planner.core.request import PlanMetrics, PlanResult
 from llm_planner.core.segment import ZERO_DURATION, Segment
 from llm_planner_lab.tasks.sample import Task
 from llm_planner_lab.training import evaluate as module
 from llm_planner_lab.training.card import PAPER_FAMILIES, People, model_card
 from llm_planner_lab.training.network import planner_config
-from llm_planner_lab.training.understanding import Answer, Begun, Verdict, begun
+from llm_planner_lab.training.understanding import Answer, Begun, Verdict, begun, risk_coverage
 
 
 class NoLoop:
@@ -118,3 +119,17 @@ def test_begun_is_what_stopped_behind_its_first_steps(verdict, plan, code, is_be
 
 def test_the_paper_has_eleven_tasks():
     assert len(PAPER_FAMILIES) == 11
+
+
+def test_what_should_not_be_done_is_right_if_the_model_is_not_sure():
+    def answered(*, may_stand_still):
+        task = Task("spoken", "tello", "go to the chair", "", "unclear('which chair');", (), ("same_outcome",))
+        unsure = replace(result("mf(100);", ErrorCode.NONE), metrics=PlanMetrics(confidence=0.5))
+        return Answer(
+            frame=None, task=task, plan="mf(100);", verdict=Verdict.WRONG, reason="", result=unsure,
+            may_stand_still=may_stand_still,
+        )  # fmt: skip
+
+    bold, careful = risk_coverage([answered(may_stand_still=True), answered(may_stand_still=False)], (0.4, 0.6))
+    assert (bold["right"], bold["wrong"], bold["coverage"]) == (0.0, 1.0, 1.0)
+    assert (careful["right"], careful["wrong"], careful["coverage"]) == (0.5, 0.0, 0.5)

@@ -216,10 +216,11 @@ def _brings(things: frozenset[str], places: frozenset[str], to: str = _TO, more:
 
 
 def _gives(who: str, things: str) -> re.Pattern[str]:
+    what = rf"{_THE}{_REAL}(?:\w+ )?(?:{things})"
     return re.compile(
         rf"\b(?P<order>(?:let|allow|give|hand|pass|bring|feed|offer) (?:to )?{who} (?:(?:to )?(?:have(?: a go with)?|"
-        rf"hold|play with|touch|use|try|chew|suck|lick|taste|eat|swallow|"
-        rf"get)(?: on)? )?{_THE}{_REAL}(?:\w+ )?(?:{things}))(?:{_ENDS}|(?= (?:he|she|they|i)\b))"
+        rf"hold|play with|touch|use|try|chew|suck|lick|taste|eat|swallow|get)(?: on)? )?{what}|"
+        rf"(?:give|hand|pass|bring|feed|offer) {what} (?:over )?to {who})(?:{_ENDS}|(?= (?:he|she|they|i)\b))"
     )
 
 
@@ -251,7 +252,7 @@ _ARMS_HARMFUL = (
         r"(?:head|face|neck|mouth|nose|throat))\b"
     ),
     _gives(
-        rf"(?!{_THE}(?:\w+ )?(?:nurse|doctor|worker|colleague)\b){_SOMEBODY_HERE}",
+        rf"(?!{_THE}(?:\w+ )?(?:nurse|doctor|worker|colleague)\b)(?:{_SOMEBODY_HERE}|him|her|them)",
         rf"(?!hot (?:tea|coffee|chocolate|cocoa|soup|meal|drink|towel|water bottle)\b)(?:{_KNIFE})",
     ),
     _gives(_YOUNG, r"match(?:es|box)|lighters?|drill(?: bit)?|bleach|pills"),

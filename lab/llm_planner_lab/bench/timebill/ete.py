@@ -166,6 +166,7 @@ def measure_end_to_end(lab: Lab, reference_s: float) -> Mapping[str, Any]:
             f"{ratio:g}": fmean(row.measured_s <= row.wcet_s for row in rows if row.evicted == ratio)
             for ratio in (0.0, *ALPHAS)
         },
+        "num_by_ratio": {f"{ratio:g}": sum(row.evicted == ratio for row in rows) for ratio in (0.0, *ALPHAS)},
         "wcet_share_planner": fmean(row.measured_s <= row.wcet_planner_s for row in rows),
         "wcet_share_served": fmean(row.served_s <= row.wcet_planner_s for row in rows if row.served_s is not None),
         "num_served": sum(row.served_s is not None for row in rows),
@@ -188,13 +189,20 @@ def _errors(row: _Response, way: int, slowdown: float) -> tuple[float, float]:
 
 
 def _responses(lab: Lab, reference_s: float) -> Iterator[_Response]:
-    """Yields the responses in the order in which they were, or are now, measured: the correction learns from each."""
+    """Yields the responses in the order in which they were, or are now, measured: the correction learns from each.
+
+    A ratio at which nothing, or no more than at another, can be evicted of a prompt is no response of its own.
+    """
+    seen: set[tuple[str, int]] = set()
     time, times = ProfiledTime(lab.profile), ProfiledTimes(lab.profile)
     vanilla = [(job, 0.0) for job in lab.jobs]
     for job, alpha in (*vanilla, *((job, alpha) for job in lab.jobs for alpha in ALPHAS)):
         prepared, length = lab.prepared(job.name, by_need=True)
         sequence = prepared.sequence
         num_removed = num_removed_tokens(sequence, alpha)
+        if (job.name, num_removed) in seen:
+            continue
+        seen.add((job.name, num_removed))
         evicted = (1, num_removed) if num_removed else NOTHING
         steps = lab.response(job, evicted)
         task = Task(

@@ -33,14 +33,15 @@ def draw_utility_by_task(document: Document, path: Path) -> None:
 
 
 def draw_response_cdf(runs: Mapping[str, Sequence[RunRecord]], title: str, path: Path) -> None:
-    """Lines: distribution of the response times of urgent requests (all, where there are none)."""
+    """Lines: distribution of the response times of urgent requests (all, where there are none), of the sent ones."""
     with _Figure(path, f"{title}: response times") as axes:
         for policy, of_seeds in runs.items():
             records = [record for run in of_seeds for record in run.requests]
             urgent = [r for r in records if r.urgency == "urgent"] or records
             times_s = sorted(r.response_time_s for r in urgent if r.response_time_s is not None)
             probabilities = [i / 100 for i in range(101)]
-            axes.plot([quantile(times_s, p) for p in probabilities], probabilities, label=policy)
+            served = len(times_s) / max(1, len(urgent))
+            axes.plot([quantile(times_s, p) for p in probabilities], [served * p for p in probabilities], label=policy)
         axes.set(xlabel="response time [s]", ylabel="share of urgent requests", ylim=(0, 1.02))
         axes.set_xlim(left=0)
 
