@@ -101,6 +101,8 @@ class Speaker:
                 filled = _joined(rng, filled, other)
         elif rng.random() < _COMPOSED_SHARE:
             filled = composed(rng, filled, lambda r: self._thing(r, robot))
+        if not _things(filled.plan) <= _things(filled.sentence):  # what was changed last took a name apart
+            return self._sample(rng, difficulty)
         task = _task(rng, filled, difficulty)
         if task.scene and rng.random() < _INJECTED_SHARE:
             task = replace(task, scene=self._with_order(rng, robot, task.scene))
@@ -426,6 +428,10 @@ def _task(
         text = recase(rng, text)
     family = "danger" if frame.is_danger else "spoken"
     return Task(family, frame.robot, text, scene, plan, placed, ("same_outcome",))
+
+
+def _things(text: str) -> frozenset[str]:
+    return frozenset(map(identifier, OBJECT.findall(text)))
 
 
 def _longer(rng: random.Random, name: str, objects: Sequence[str]) -> str:
