@@ -137,7 +137,10 @@ def _judge(frame: Frame, task: Task, result: PlanResult, robots: Mapping[str, Ro
         verdict = Verdict.NOT_UNDERSTOOD
     else:
         verdict = Verdict.WRONG
-    may_stand_still, _ = is_achieved(task, "fail('not understood');", robots[task.robot])
+    try:
+        may_stand_still, _ = is_achieved(task, "fail('not understood');", robots[task.robot])
+    except PlannerError:  # the author's own plan leads out of the robot's space
+        may_stand_still = False
     return Answer(
         frame=frame,
         task=task,
