@@ -258,7 +258,8 @@ def _only_subject(frame: Frame) -> str | None:
     if not nouns or "{" in frame.plan or re.search(r"\bfind\(", frame.plan):
         return None
     noun = nouns[0]
-    if not _is_definite(frame, noun) or re.fullmatch(r"pick\([^)]*\);", frame.plan):
+    ends_with_a_full_hand = frame.plan.rfind("pick(") > max(frame.plan.rfind("place("), frame.plan.rfind("open("))
+    if not _is_definite(frame, noun) or ends_with_a_full_hand:  # a hand holds one thing
         return None
     about = f"<{noun}>"
     statements = [*filter(None, frame.plan.split(";"))]
