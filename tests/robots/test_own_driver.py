@@ -118,11 +118,11 @@ class OnRequest(Driver):
         pass
 
 
-class OnNone(OnRequest):
+class AsNone(OnRequest):
     unsupported_skills = None
 
 
-class OnText(OnRequest):
+class AsText(OnRequest):
     unsupported_skills = "see"
 
 
@@ -130,7 +130,7 @@ def test_unsupported_skills_may_be_a_property():
     assert load_driver(f"{__name__}:OnRequest", MODEL, "").unsupported_skills == ("tp",)
 
 
-@pytest.mark.parametrize("name", ["OnNone", "OnText"])
+@pytest.mark.parametrize("name", ["AsNone", "AsText"])
 def test_unsupported_skills_that_are_no_list_are_refused(name):
     with pytest.raises(PlannerError, match="not a list of names of skills") as refused:
         load_driver(f"{__name__}:{name}", MODEL, "")
