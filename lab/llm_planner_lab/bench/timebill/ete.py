@@ -155,6 +155,7 @@ def measure_end_to_end(lab: Lab, reference_s: float) -> Mapping[str, Any]:
         reference_s: What the reference took while the profile was measured; 0 if there is none.
     """
     rows = list(_responses(lab, reference_s))
+    ratios = [ratio for ratio in (0.0, *ALPHAS) if any(row.evicted == ratio for row in rows)]
     errors = {
         "": [_errors(row, 0, 1.0) for row in rows],
         "_steady": [_errors(row, 0, row.slowdown) for row in rows],
@@ -164,9 +165,9 @@ def measure_end_to_end(lab: Lab, reference_s: float) -> Mapping[str, Any]:
         "wcet_share": fmean(row.measured_s <= row.wcet_s for row in rows),
         "wcet_share_by_ratio": {
             f"{ratio:g}": fmean(row.measured_s <= row.wcet_s for row in rows if row.evicted == ratio)
-            for ratio in (0.0, *ALPHAS)
+            for ratio in ratios
         },
-        "num_by_ratio": {f"{ratio:g}": sum(row.evicted == ratio for row in rows) for ratio in (0.0, *ALPHAS)},
+        "num_by_ratio": {f"{ratio:g}": sum(row.evicted == ratio for row in rows) for ratio in ratios},
         "wcet_share_planner": fmean(row.measured_s <= row.wcet_planner_s for row in rows),
         "wcet_share_served": fmean(row.served_s <= row.wcet_planner_s for row in rows if row.served_s is not None),
         "num_served": sum(row.served_s is not None for row in rows),

@@ -80,7 +80,10 @@ def test_the_document_has_its_documented_keys(document):
     assert document["interval_coverage_90"] == 0.9
     assert 0.0 <= document["wcet_share"] <= 1.0
     assert 0.0 <= document["ete"]["end_to_end"]["wcet_share_planner"] <= 1.0
-    assert document["ete"]["end_to_end"]["n"] == (document["setup"]["num_tasks"] + 4) * (1 + len(ALPHAS))
+    end_to_end, num_jobs = document["ete"]["end_to_end"], document["setup"]["num_tasks"] + 4
+    assert end_to_end["num_by_ratio"]["0"] == num_jobs
+    assert num_jobs < end_to_end["n"] == sum(end_to_end["num_by_ratio"].values()) < num_jobs * (1 + len(ALPHAS))
+    assert end_to_end["wcet_share_by_ratio"].keys() == end_to_end["num_by_ratio"].keys()
     assert document["ete"]["reference"]["n"] > document["setup"]["num_generations"]
     assert document["ete"]["reference"]["p05_ratio"] <= 1.0 <= document["ete"]["reference"]["p95_ratio"]
     assert 0.0 < document["solver_ms"]["p50"] <= document["solver_ms"]["p99"]
