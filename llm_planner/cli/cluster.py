@@ -118,8 +118,11 @@ def worker(
             wait_for_end(head, lambda: process.poll() is None and not stop.wait(0.0))
             has_failed = process.poll() is not None  # by itself, while the head lives
         console.print(f"node {node}: the engine has ended")
-        if has_failed and not stop.wait(AGAIN_S):
-            console.print(f"node {node}: its part ended by itself; the lines above say why")
+        if has_failed:
+            console.print(
+                f"node {node}: its part ended by itself, as the lines above say; it joins again in {AGAIN_S:g} s"
+            )
+            stop.wait(AGAIN_S)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def declare(node: Node, cls: "type[D]") -> "D":
         PlannerError: INVALID_CONFIG if a value has a wrong type or is out of range.
     """
     _declare(node, cls, is_read_once=True)
-    return cls(**{name: node.get_parameter(name).value for name, _ in fields_of(cls)})
+    return cls(**{name: node.get_parameter(name).value for name in names(cls)})
 
 
 def declare_config(node: Node) -> None:

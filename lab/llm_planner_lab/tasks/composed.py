@@ -258,8 +258,7 @@ def _only_subject(frame: Frame) -> str | None:
     if not nouns or "{" in frame.plan or re.search(r"\bfind\(", frame.plan):
         return None
     noun = nouns[0]
-    ends_with_a_full_hand = frame.plan.rfind("pick(") > max(frame.plan.rfind("place("), frame.plan.rfind("open("))
-    if not _is_definite(frame, noun) or ends_with_a_full_hand:  # a hand holds one thing
+    if not _is_definite(frame, noun) or ends_with_a_full_hand(frame.plan):  # a hand holds one thing
         return None
     about = f"<{noun}>"
     statements = [*filter(None, frame.plan.split(";"))]
@@ -300,9 +299,14 @@ def _article(rng: random.Random) -> str:
 
 
 def _in_plural(sentence: str) -> str:
-    return re.sub(r"\bit\b", "them", sentence)
+    return re.sub(r"\bit\b(?![^<]*>)", "them", sentence)  # a <post it> stays one
 
 
 def begins_with_a_full_hand(plan: str) -> bool:
     """Whether a plan puts down what the arm has picked up before."""
     return "place(" in plan and "pick(" not in plan.partition("place(")[0]
+
+
+def ends_with_a_full_hand(plan: str) -> bool:
+    """Whether a plan leaves in the hand what the arm has picked up."""
+    return plan.rfind("pick(") > max(plan.rfind("place("), plan.rfind("open("))

@@ -11,7 +11,7 @@ from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
 from llm_planner.planning.instruction.quantities import QuantityKind, quantities
 from llm_planner.planning.untrusted import ascii_letters
-from llm_planner_lab.tasks.composed import begins_with_a_full_hand, composed
+from llm_planner_lab.tasks.composed import begins_with_a_full_hand, composed, ends_with_a_full_hand
 from llm_planner_lab.tasks.draft import Draft
 from llm_planner_lab.tasks.frames import AMOUNT, OBJECT, WORDS, Frame, nouns, sayings
 from llm_planner_lab.tasks.names import invented_word
@@ -101,8 +101,6 @@ class Speaker:
                 filled = _joined(rng, filled, other)
         elif rng.random() < _COMPOSED_SHARE:
             filled = composed(rng, filled, lambda r: self._thing(r, robot))
-        if not _things(filled.plan) <= _things(filled.sentence):  # what was changed last took a name apart
-            return self._sample(rng, difficulty)
         task = _task(rng, filled, difficulty)
         if task.scene and rng.random() < _INJECTED_SHARE:
             task = replace(task, scene=self._with_order(rng, robot, task.scene))
@@ -374,7 +372,7 @@ def _joined(rng: random.Random, one: Frame, two: Frame) -> Frame:
     if frozenset(OBJECT.findall(one.sentence)) & frozenset(OBJECT.findall(two.sentence)):
         return one
     plan = one.plan + two.plan
-    if ("pick(" in two.plan or "push(" in two.plan) and _ends_with_a_full_hand(one.plan):
+    if ("pick(" in two.plan or "push(" in two.plan) and ends_with_a_full_hand(one.plan):
         return one
     if begins_with_a_full_hand(two.plan):  # whatever the first one leaves in it is something else
         return one
@@ -384,10 +382,6 @@ def _joined(rng: random.Random, one: Frame, two: Frame) -> Frame:
         return one
     sentence = one.sentence.rstrip(" .!") + rng.choice(_JOINERS) + two.sentence[:1].lower() + two.sentence[1:]
     return replace(one, sentence=sentence, plan=plan)
-
-
-def _ends_with_a_full_hand(plan: str) -> bool:
-    return plan.rfind("pick(") > max(plan.rfind("place("), plan.rfind("open("))
 
 
 # --- World and scene
@@ -428,10 +422,6 @@ def _task(
         text = recase(rng, text)
     family = "danger" if frame.is_danger else "spoken"
     return Task(family, frame.robot, text, scene, plan, placed, ("same_outcome",))
-
-
-def _things(text: str) -> frozenset[str]:
-    return frozenset(map(identifier, OBJECT.findall(text)))
 
 
 def _longer(rng: random.Random, name: str, objects: Sequence[str]) -> str:

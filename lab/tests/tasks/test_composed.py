@@ -141,3 +141,15 @@ def test_in_a_case_only():
 )
 def test_what_is_no_plain_order_stays(one):
     assert all_of(one) == set()
+
+
+def test_the_plural_leaves_names_alone():
+    made = all_of(frame("turn to the <post it> and photograph it", "o(<post it>);tp();", "tello"))
+    several = [sentence for sentence, _, plan in made if plan.count("tp(") > 1 and "{" not in plan]
+    assert any(sentence.endswith("photograph them") for sentence in several)
+    assert all("<post it>" in sentence for sentence in several if "<" in sentence)
+
+
+def test_a_hand_that_stays_full_is_asked_for_one_thing():
+    held = frame("move over the <cup>, then lift it", "move_to(<cup>);pick(<cup>);")
+    assert not any(plan.count("pick(") > 1 for _, scene, plan in all_of(held) if not scene)

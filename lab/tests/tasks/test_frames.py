@@ -3,7 +3,6 @@
 
 import random
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
@@ -11,7 +10,6 @@ from llm_planner.demo.outcome import execute, refusal
 from llm_planner.language.parser import parse
 from llm_planner.language.printer import to_text
 from llm_planner.robots.library import RobotLibrary
-from llm_planner_lab.tasks import spoken
 from llm_planner_lab.tasks.frames import CORPUS, Frame, corpus, of_authors, read_frames
 from llm_planner_lab.tasks.sample import Difficulty
 from llm_planner_lab.tasks.searching import with_decisions, with_searches
@@ -236,15 +234,3 @@ def test_amounts_change_in_the_sentence_and_in_the_plan_alike():
             height, pause = (call.arguments[0].value for call in parse(task.plan))
             assert (f"{height:g} cm" in task.instruction.lower()) or (height, "two") == (61, "two")
             assert 1 <= pause <= 60
-
-
-def test_a_name_that_a_change_takes_apart_is_drawn_again(monkeypatch):
-    """ "Put the <post it> on the tray" in the plural: "the <post them> and the cup"."""
-
-    def taken_apart(rng, frame, thing):
-        return replace(frame, sentence=frame.sentence.replace("<", "<un"))
-
-    monkeypatch.setattr(spoken, "composed", taken_apart)
-    speaker = Speaker.of([frame("go to the <post it>", "g(<post it>);")], None)
-    rng = random.Random(0)
-    assert all("un" not in speaker.sample(rng).instruction for _ in range(100))

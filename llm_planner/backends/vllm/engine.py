@@ -6,7 +6,8 @@ import difflib
 import logging
 import os
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -190,12 +191,8 @@ def start_engine(settings: EngineSettings) -> Engine:
     config = _engine_config(settings, 0)
     if settings.nodes:
         show_head(settings.nodes[0], settings.nodes_port)
-    try:
+    with _explained(settings):
         engine = _start(config)
-    except PlannerError:
-        raise
-    except Exception as error:  # vLLM's workers fail with a plain one
-        raise _explain(settings, error) from error
     if settings.adapters:
         _load_adapters(engine, settings.adapters)
     return engine
@@ -214,12 +211,8 @@ def run_worker(settings: EngineSettings, node: int) -> None:
     config = _engine_config(settings, node)
     from vllm.v1.executor.multiproc_executor import MultiprocExecutor
 
-    try:
+    with _explained(settings):
         executor = MultiprocExecutor(config, monitor_workers=False)
-    except PlannerError:
-        raise
-    except Exception as error:  # vLLM's workers fail with a plain one
-        raise _explain(settings, error) from error
     executor.start_worker_monitor(inline=True)
 
 
@@ -243,12 +236,8 @@ def _engine_config(settings: EngineSettings, node: int) -> "VllmConfig":
 
     _require_known(settings.further, [field.name for field in dataclasses.fields(EngineArgs)])
     arguments = _arguments(settings) | _node_arguments(settings, node)
-    try:
+    with _explained(settings):
         return EngineArgs(**arguments).create_engine_config(headless=node > 0)
-    except PlannerError:
-        raise
-    except Exception as error:  # vLLM's workers fail with a plain one
-        raise _explain(settings, error) from error
 
 
 def _join_by(address: str) -> None:
@@ -477,6 +466,17 @@ def _start(config: "VllmConfig") -> Engine:
         inputs=InputProcessor(config, renderer_from_config(config)),
         scheduler=cast("WatchedMixin", core.scheduler),
     )
+
+
+@contextmanager
+def _explained(settings: EngineSettings) -> Iterator[None]:
+    """Gives an error of vLLM, of whatever kind (its workers raise a plain ``Exception``), a number and a way out."""
+    try:
+        yield
+    except PlannerError:
+        raise
+    except Exception as error:
+        raise _explain(settings, error) from error
 
 
 def _explain(settings: EngineSettings, error: Exception) -> PlannerError:

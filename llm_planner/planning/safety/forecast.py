@@ -36,7 +36,7 @@ from llm_planner.robots.effect import (
 )
 from llm_planner.robots.model import RobotKind, RobotModel, Skill
 
-_EMPTY = Hand()
+_EMPTY_HAND = Hand()
 MAX_ALTERNATIVES = 16  # more are merged into one larger set: bounds the time that a branching plan can take
 
 Alternatives = tuple[Poses, ...]  # one of them holds; empty where the plan has ended
@@ -54,12 +54,12 @@ class Forecast:
         self._model = model
         self._space = space_of(model)
 
-    def start(self, pose: Pose, hand: Hand = _EMPTY) -> Alternatives:
+    def start(self, pose: Pose, hand: Hand = _EMPTY_HAND) -> Alternatives:
         """Returns the set that holds nothing but one pose."""
         point = Box((pose.x_m, pose.x_m), (pose.y_m, pose.y_m), (pose.z_m, pose.z_m))
         return (Poses(point, pose.yaw_deg % 360.0, hand=hand),)
 
-    def anywhere(self, hand: Hand = _EMPTY) -> Alternatives:
+    def anywhere(self, hand: Hand = _EMPTY_HAND) -> Alternatives:
         """Returns the set that holds every pose in the robot's space, and for one that flies, on the floor."""
         inside = Poses(self._space.bounds, is_heading_known=False, hand=hand)
         if self._model.kind is not RobotKind.DRONE:

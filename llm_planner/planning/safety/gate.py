@@ -209,7 +209,7 @@ class SafetyGate:
             PlannerError: HARMFUL_REQUEST.
         """
         skill = self._model.skills[call.name]
-        _require_harmless(harm_of_call(skill.effect, skill.names_in(call)))
+        _refuse(harm_of_call(skill.effect, skill.names_in(call)))
 
     def _size(self, statement: Statement | Opening, depth: int) -> int:
         """Returns how many skill calls a statement makes in the worst case, at least 1; of an opening, maybe none.
@@ -317,11 +317,12 @@ class SafetyGate:
         self._is_grounded &= kind is not MotionKind.TAKE_OFF
         names = _names_in(call)
         for poses in where:
-            _require_harmless(harm_of_hand(skill.effect, names, poses.hand))
+            _refuse(harm_of_hand(skill.effect, names, poses.hand))
         return self._forecast.after(skill, number, names, where)
 
 
-def _require_harmless(harm: str) -> None:
+def _refuse(harm: str) -> None:
+    """Raises PlannerError HARMFUL_REQUEST if a call would do harm."""
     if harm:
         raise PlannerError(ErrorCode.HARMFUL_REQUEST, f"no plan may {harm}; ask for something else")
 

@@ -288,6 +288,9 @@ def harm_of(instruction: str, model: RobotModel) -> str:
     return ""
 
 
+_PLACE = Place()
+
+
 def harm_of_hand(effect: Effect, names: Sequence[str], hand: Hand) -> str:
     """Returns which harm a call would do with what a hand holds; empty if none.
 
@@ -301,9 +304,6 @@ def harm_of_hand(effect: Effect, names: Sequence[str], hand: Hand) -> str:
         case _:
             return ""
     return next(filter(None, (harm_of_call(_PLACE, pair) for pair in pairs)), "")
-
-
-_PLACE = Place()
 
 
 def harm_of_call(effect: Effect, names: Sequence[str]) -> str:

@@ -62,7 +62,7 @@ def space_of(model: RobotModel) -> FencedSpace | ArmSpace:
 def _excess(name: str, side: tuple[float, float], limits: tuple[float, float]) -> tuple[float, str]:
     """Returns by how much an interval exceeds its limits, and a sentence; ``(0, "")`` if it does not."""
     if not all(map(math.isfinite, side)):  # max would drop a NaN
-        return math.inf, f"{name} that is no number"
+        return math.inf, f"a {name} that is no number"
     below, above = limits[0] - side[0], side[1] - limits[1]
     excess, value, limit = max((below, side[0], limits[0]), (above, side[1], limits[1]))
     if excess <= TOLERANCE_M:
