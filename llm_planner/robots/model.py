@@ -155,7 +155,7 @@ class Pose(pose.Pose, Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Geofence(Record):
-    """A box around home that the body never leaves: ``(least, greatest)`` in metres. On the floor, z is free."""
+    """A box around home that the body never leaves: ``(least, greatest)`` in metres. A drone may land below its z."""
 
     x_m: tuple[float, float]
     y_m: tuple[float, float]

@@ -12,7 +12,7 @@ TOLERANCE_M = 1e-6  # as in Geofence.contains: rounding must not refuse a motion
 class FencedSpace:
     """A geofence. It is convex: straight ways between points inside stay inside.
 
-    A robot that drives on the floor may do so under the least height; flying down there needs a landing skill.
+    A drone may stand on the floor under the least height; flying down there needs a landing skill.
     """
 
     def __init__(self, fence: Geofence) -> None:
