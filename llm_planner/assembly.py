@@ -159,6 +159,7 @@ def build_loop(
         do_clients_report=do_clients_report,
         max_replans=config.max_replans,
         waits_for_plan_s=config.waits_for_plan_s,
+        second_look_s=config.second_look_s,
         stopwatch=MonotonicClock(),
     )
     rehearsals = [

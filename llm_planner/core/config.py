@@ -205,6 +205,14 @@ class PlannerConfig:
         minimum=0.0,
         maximum=86_400.0,
     )
+    second_look_s: float = setting(
+        2.0,
+        "How long other plans are looked for, at most, where one contradicts its instruction or the model is not sure "
+        "of it, s; 0 takes the first plan or none. Only before the robot has anything of it, by the torch backend, and "
+        "neither in emergencies nor for goals with a time budget.",
+        minimum=0.0,
+        maximum=3600.0,
+    )
     max_instruction_bytes: int = setting(4096, "Longest instruction, UTF-8 bytes.", minimum=1, maximum=1_000_000)
     max_scene_bytes: int = setting(65536, "Longest scene, UTF-8 bytes.", minimum=0, maximum=10_000_000)
     max_queued: int = setting(256, "Most goals that may be unfinished at once.", minimum=1, maximum=100_000)

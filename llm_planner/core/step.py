@@ -116,11 +116,13 @@ class TokenChoice(NamedTuple):
         logprob: Natural logarithm of its probability among all tokens, those that a grammar rules out included (by
             vLLM: among those that it allows); 0 for one that the grammar forced.
         alternatives: The likeliest other tokens, the likeliest first; only where the choice was not clear.
+        is_allowed: Of an alternative: whether the grammar would have taken it.
     """
 
     token_id: int
     logprob: float = 0.0
     alternatives: "tuple[TokenChoice, ...]" = ()
+    is_allowed: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,13 @@ class Matcher:
         """Returns whether a token may come next."""
         return self._matcher.validate_tokens([token_id]) == 1
 
+    def would_have_allowed(self, token_ids: Iterable[int], instead_of: int) -> list[bool]:
+        """Returns of each token whether it could have come in the place of the last one, which was accepted."""
+        self._matcher.rollback(1)
+        allowed = [self.allows(token_id) for token_id in token_ids]
+        self._matcher.try_consume_tokens([instead_of])
+        return allowed
+
     def forced_token(self) -> int | None:
         """Returns the only token of the mask, if there is but one; None if there is a choice, or only an end.
 

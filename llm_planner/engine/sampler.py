@@ -49,8 +49,8 @@ class Sampler:
             for place, ranked in zip(unclear, likeliest, strict=True):
                 choice = chosen[place]
                 assert isinstance(choice, TokenChoice)
-                others = tuple(other for other in ranked if other.token_id != choice.token_id)
-                chosen[place] = choice._replace(alternatives=others[:NUM_ALTERNATIVES])
+                others = [other for other in ranked if other.token_id != choice.token_id][:NUM_ALTERNATIVES]
+                chosen[place] = choice._replace(alternatives=_judged(others, choice.token_id, states[place].matcher))
         return [choice for choice in chosen if choice is not None]
 
     def _likeliest(self, rows: Sequence[int]) -> list[list[TokenChoice]]:
@@ -102,6 +102,14 @@ class Sampler:
             else:
                 choices.append(TokenChoice(token, self._logprob(row, logit)))
         return choices
+
+
+def _judged(others: Sequence[TokenChoice], chosen: int, matcher: Matcher | None) -> tuple[TokenChoice, ...]:
+    """Returns alternatives with the word of the grammar on them, which has accepted the token that was chosen."""
+    if matcher is None:
+        return tuple(others)
+    allowed = matcher.would_have_allowed([other.token_id for other in others], instead_of=chosen)
+    return tuple(other._replace(is_allowed=each) for other, each in zip(others, allowed, strict=True))
 
 
 def _rank(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

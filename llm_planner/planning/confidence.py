@@ -24,6 +24,21 @@ _WITHIN_NAME = re.compile(r"[(,'][A-Za-z0-9_]*[A-Za-z0-9]$")
 
 
 @dataclass(frozen=True, slots=True)
+class Fork:
+    """Where another plan begins: at a token that could have been another one.
+
+    Attributes:
+        num_tokens: Before it.
+        choice: The other one.
+        logprob: Natural logarithm of the probability of all that decides, up to and with the other one.
+    """
+
+    num_tokens: int
+    choice: TokenChoice
+    logprob: float
+
+
+@dataclass(frozen=True, slots=True)
 class _Token:
     text: str
     choice: TokenChoice
@@ -38,6 +53,10 @@ class Confidence:
         spelled: Returns the text of a token.
         equivalent_skills: Names of skills that are as good as each other.
         can_ask: Whether the plan may be ``unclear``; else what the model gives that counts for nothing.
+
+    Attributes:
+        plan_logprob: Natural logarithm of the probability of all that decides, of the whole plan so far.
+        forks: Where other plans begin, in the order of their tokens.
     """
 
     def __init__(
@@ -49,6 +68,8 @@ class Confidence:
         self._tokens: list[_Token] = []  # of the statement that is being written
         self._text = ""
         self._lowest_logprob = self._begun_logprob = 0.0
+        self.plan_logprob, self._num_tokens = 0.0, 0
+        self.forks: list[Fork] = []
 
     @property
     def probability(self) -> float:
@@ -57,8 +78,22 @@ class Confidence:
 
     def feed(self, text: str, choice: TokenChoice) -> None:
         """Takes the next token and the text that it adds."""
-        self._tokens.append(_Token(text, choice, 0.0 if self._is_free() else self._logprob(text, choice)))
+        token = _Token(text, choice, 0.0)
+        if not self._is_free():
+            token = _Token(text, choice, self._logprob(text, choice))
+            self.forks += self._forks_at(token)
+        self._tokens.append(token)
         self._text += text
+        self.plan_logprob += token.logprob
+        self._num_tokens += 1
+
+    def _forks_at(self, token: _Token) -> list[Fork]:
+        others = (other for other in token.choice.alternatives if other.is_allowed)
+        return [
+            Fork(self._num_tokens, other, self.plan_logprob + other.logprob)
+            for other in others
+            if not self._is_same(token.text, self._spelled(other.token_id))
+        ]
 
     def end_statement(self, *, goes_on: bool = False) -> float:
         """Returns the probability of the statement that ends with the last token; the next token begins another.

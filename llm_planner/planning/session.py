@@ -18,7 +18,7 @@ from llm_planner.core.step import TokenChoice
 from llm_planner.language.parser import MAX_STATEMENT_LENGTH, IncrementalParser, parse
 from llm_planner.language.printer import to_text
 from llm_planner.language.syntax import Closing, Fail, If, Opening, Part, Return, Statement, Unclear
-from llm_planner.planning.confidence import Confidence
+from llm_planner.planning.confidence import Confidence, Fork
 from llm_planner.planning.failure_cause import is_lasting
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
 from llm_planner.planning.repetition import StepWatch, TextWatch, WordWatch
@@ -72,6 +72,31 @@ class _Unsure:
     variants: Sequence[str]
 
 
+_SAY_IT_AGAIN = "say it in other words"
+_SAY_WHAT_IS_MISSING = "say what is missing or, if nothing of it was sent, confirm it"
+CONFIRM = f"confirm it, or {_SAY_IT_AGAIN}"
+
+
+class NotUnderstoodError(PlannerError):
+    """NOT_UNDERSTOOD.
+
+    Args:
+        what: Was not understood.
+        way_on: What a person can do.
+    """
+
+    def __init__(self, what: str, way_on: str = _SAY_IT_AGAIN) -> None:
+        super().__init__(ErrorCode.NOT_UNDERSTOOD, f"not understood: {what}; {way_on}")
+
+
+class UnsureError(NotUnderstoodError):
+    """The model is not sure of its plan, against which nothing else speaks."""
+
+
+class ContradictedError(NotUnderstoodError):
+    """The plan is not what was asked for."""
+
+
 class _GivesUpError(PlannerError):
     """The plan itself says that the task cannot be achieved."""
 
@@ -106,6 +131,9 @@ class PlanSession:
         can_ask: Whether the plan may be ``unclear``.
         in_words: Returns a plan in words, for people.
         missing: Returns the thing that is not there and that a model speaks of where it gives up; empty for none.
+
+    Attributes:
+        doubted: Of a plan that ended because the model is not sure of it: what was held back.
 
     Raises:
         PlannerError: If ``delivered`` itself does not pass.
@@ -143,6 +171,7 @@ class PlanSession:
         self._num_open = 0  # blocks
         self._statement = ""  # the parts of a top-level statement that has not ended
         self._unsure_of: _Unsure | None = None  # the first of them
+        self.doubted: tuple[Segment, ...] = ()
         self._is_watched = True  # else it is no model's, which may be stuck
         self._words, self._texts, self._steps = WordWatch(), TextWatch(), StepWatch()
         self._confidence = self._new_confidence()
@@ -228,6 +257,16 @@ class PlanSession:
         """How sure the model is of its least sure statement since the last replan, 0 to 1; 1 if nothing says."""
         return self._confidence.probability
 
+    @property
+    def plan_logprob(self) -> float:
+        """Natural logarithm of the probability of the plan since the last replan, as far as it decides."""
+        return self._confidence.plan_logprob
+
+    @property
+    def forks(self) -> Sequence[Fork]:
+        """Where the model could have written another plan."""
+        return self._confidence.forks
+
     def feed(self, token_ids: Iterable[int], choices: Sequence[TokenChoice] = ()) -> Progress:
         """Returns what the next tokens of the model brought about.
 
@@ -295,27 +334,29 @@ class PlanSession:
     def _ended(self, segments: list[Segment]) -> Progress:
         """Returns what the end of the plan brings about: all that was held back, or why it must not be executed."""
         self._is_complete = True
+        for check in self._checks:
+            if check.finish() is Verdict.CONTRADICTED:
+                return self._failed(segments, ContradictedError(check.problem))
         held, self._held = self._held, []
         if self._unsure_of is not None:
             error = self._doubt(self._unsure_of.part)
             candidates = self._candidates([segment.text for segment in held], self._unsure_of)
+            self.doubted = tuple(held)
             return Progress(tuple(segments), error, is_complete=True, candidates=candidates)
         probability = self._confidence.end_statement()  # of the end token
-        for check in self._checks:
-            if check.finish() is Verdict.CONTRADICTED:
-                return self._failed(segments, _not_understood(check.problem))
         if self._can_hold and probability < self._min_confidence:
             plan = self._in_words("".join(self._sent[-self._num_written :]))
             rest = "".join(segment.text for segment in held)
-            way_on = _CONFIRM if rest else _SAY_WHAT_IS_MISSING
-            error = _not_understood(f"only {probability:.0%} sure that this is all: {plan}", way_on)
+            way_on = CONFIRM if rest else _SAY_WHAT_IS_MISSING
+            error = UnsureError(f"only {probability:.0%} sure that this is all: {plan}", way_on)
+            self.doubted = tuple(held)
             return Progress(tuple(segments), error, is_complete=True, candidates=(rest,))
         return Progress((*segments, *held), is_complete=True)
 
     def _doubt(self, part: Part) -> PlannerError:
         meant = "the end of a condition's block" if isinstance(part, Closing) else self._in_words(_statement_text(part))
-        way_on = _CONFIRM if self._can_hold else _SAY_IT_AGAIN
-        return _not_understood(f"only {self.confidence:.0%} sure that this is meant: {meant}", way_on)
+        way_on = CONFIRM if self._can_hold else _SAY_IT_AGAIN
+        return UnsureError(f"only {self.confidence:.0%} sure that this is meant: {meant}", way_on)
 
     def _candidates(self, texts: Sequence[str], unsure: "_Unsure") -> tuple[str, ...]:
         """Returns what was held back, and what it would be with another token where the model was least sure.
@@ -390,7 +431,7 @@ class PlanSession:
             part = self._understood(written)
             if isinstance(part, Unclear) and self._num_written == 0:
                 self._gate.admit(Fail(part.what))  # its words reach people, as those of a fail do
-                raise _not_understood(part.what)
+                raise NotUnderstoodError(part.what)
             if isinstance(part, Fail) and not self._num_open:
                 self._gate.admit(part)
                 missing = self._missing(part.reason)  # what a model says of something that it does not see is no reason
@@ -433,7 +474,7 @@ class PlanSession:
             if verdicts[-1] is Verdict.DOUBTFUL and not self._can_hold:
                 verdicts[-1] = check.finish()
             if verdicts[-1] is Verdict.CONTRADICTED:
-                raise _not_understood(check.problem)
+                raise ContradictedError(check.problem)
         return Verdict.DOUBTFUL if Verdict.DOUBTFUL in verdicts else Verdict.EXPLAINED
 
     def _admit(self, part: Part) -> Segment:
@@ -456,11 +497,6 @@ class PlanSession:
         self._is_complete = True
         self._drop_held()
         return Progress(tuple(segments), error, is_complete=True)
-
-
-_SAY_IT_AGAIN = "say it in other words"
-_SAY_WHAT_IS_MISSING = "say what is missing or, if nothing of it was sent, confirm it"
-_CONFIRM = f"confirm it, or {_SAY_IT_AGAIN}"
 
 
 def _statement_text(part: Part) -> str:
@@ -487,7 +523,3 @@ def _is_plan(text: str) -> bool:
     except PlannerError:
         return False
     return True
-
-
-def _not_understood(what: str, way_on: str = _SAY_IT_AGAIN) -> PlannerError:
-    return PlannerError(ErrorCode.NOT_UNDERSTOOD, f"not understood: {what}; {way_on}")

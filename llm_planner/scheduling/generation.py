@@ -4,6 +4,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import takewhile
 
 from llm_planner.core.eviction import Eviction
 from llm_planner.core.request import PlanRequest
@@ -230,6 +231,20 @@ class Generation:
             raise ValueError(f"{self.request_id} is {self._state.value}; it holds KV of its old prompt")
         self.num_own_prompt_tokens = 0
         self._read(tuple(prompt_token_ids), max_output_tokens)
+
+    def rewrite(self, token_ids: Iterable[int]) -> None:
+        """Has it written ``token_ids`` instead of what it wrote behind its prompt; it goes on behind them.
+
+        Those that the two have in common were written once.
+        """
+        if self._state is not GenerationState.WAITING:
+            raise ValueError(f"{self.request_id} is {self._state.value}; it holds KV of what it wrote")
+        written = list(token_ids)
+        common = takewhile(lambda pair: pair[0] == pair[1], zip(written, self.output_token_ids, strict=False))
+        self.num_earlier_tokens += len(self.output_token_ids) - sum(1 for _ in common)
+        self.output_token_ids = written
+        self.num_segment_steps = 0
+        self._num_prefill_tokens = self.num_tokens
 
     def _read(self, prompt: tuple[int, ...], max_output_tokens: int) -> None:
         """Makes ``prompt`` all that it has read, with nothing written behind it yet."""

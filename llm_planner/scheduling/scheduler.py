@@ -134,6 +134,16 @@ class Scheduler:
         generation.restart(prompt_token_ids, max_output_tokens)
         self._make_ready(generation, now_s)
 
+    def rewrite(self, request_id: str, token_ids: Iterable[int]) -> None:
+        """Has a generation go on behind other tokens than those that it wrote; its prompt stays.
+
+        All behind its shared prefix is computed again, as after a preemption.
+        """
+        generation = self._take(request_id)
+        self._drop_kv(generation)
+        generation.rewrite(token_ids)
+        self._places.ready.add(generation)
+
     def _take(self, request_id: str) -> Generation:
         generation = self._places.take(request_id)
         if generation is None:

@@ -11,6 +11,7 @@ from llm_planner.core.errors import ACHIEVED, ErrorCode, PlannerError
 from llm_planner.core.request import AtDeadline, PlanMetrics, PlanRequest, PlanResult, Urgency
 from llm_planner.core.segment import BlockEdge, ExpectedDuration, Segment, SegmentReport
 from llm_planner.core.step import StepOutput
+from llm_planner.planning.second_look import Instead, SecondLook
 from llm_planner.planning.session import Progress
 from llm_planner.prediction.length import LengthDistribution
 from llm_planner.scheduling.budget import Measure
@@ -47,6 +48,7 @@ class Goal:
         nominal: Per segment, how long it takes by the model of the robot.
         num_delivered_tokens: Tokens of the plan that count as written before a restart of the engine.
         begin_replan: As it was prepared (``preparation.Prepared``).
+        refused_since_s: Since when other plans are looked for.
     """
 
     request: PlanRequest
@@ -70,6 +72,7 @@ class Goal:
     nominal: dict[int, ExpectedDuration] = field(default_factory=dict)
     num_delivered_tokens: int = 0
     begin_replan: Callable[[PlanRequest], Replan] | None = None
+    refused_since_s: float = math.inf
 
     def take_predicted_length(self, *, waits: bool = False) -> bool:
         """Takes over how long the plan will be, if that is predicted by now; returns whether nothing is awaited.
@@ -166,6 +169,24 @@ class Goal:
             _log.exception("the plan of goal %s cannot be read", request_id)
             failure = PlannerError(ErrorCode.ENGINE_FAILED, f"the plan cannot be read: {error!r}")
             return Progress(error=failure, is_complete=True)
+
+    def look_again(self, error: PlannerError, now_s: float, max_time_s: float) -> Instead | None:
+        """Returns what there is instead of a plan of which the robot has nothing; None if nothing else is looked for.
+
+        Args:
+            error: Why it must not be executed.
+            now_s: The time.
+            max_time_s: For how long other plans may be looked for.
+        """
+        if not isinstance(self.session, SecondLook) or self.is_begun or max_time_s <= 0.0:
+            return None
+        self.refused_since_s = min(self.refused_since_s, now_s)
+        instead = self.session.instead(error, may_write=now_s - self.refused_since_s < max_time_s)
+        if instead is not None:
+            self.held = []
+        if instead is None or instead.progress is None or not instead.progress.segments:
+            return instead
+        return replace(instead, progress=self._at_its_pace(instead.progress))
 
     @property
     def can_truncate(self) -> bool:

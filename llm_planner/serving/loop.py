@@ -44,6 +44,7 @@ class PlannerLoop:
         max_replans: How often a plan may go on another way around a segment that failed, before its goal ends.
         waits_for_plan_s: How long the first statements of a plan wait for the rest of it, at most: what is not
             understood further on is not begun. Emergencies, answers and goals with a time budget do not wait.
+        second_look_s: How long other plans are looked for, at most, instead of one that must not be executed.
         stopwatch: Measures how long decisions take, for people; None where time is virtual.
         budgets: Makes what keeps time budgets; benchmarks put other approaches in its place.
 
@@ -60,6 +61,7 @@ class PlannerLoop:
         do_clients_report: bool = True,
         max_replans: int = 0,
         waits_for_plan_s: float = 0.0,
+        second_look_s: float = 0.0,
         stopwatch: Clock | None = None,
         budgets: Callable[[Scheduler, BackendInfo], Budgets] = Budgets,
     ) -> None:
@@ -67,7 +69,7 @@ class PlannerLoop:
         self._scheduler = scheduler
         self._preparer = preparer
         self._do_clients_report = do_clients_report
-        self._waits_for_plan_s = waits_for_plan_s
+        self._waits_for_plan_s, self._second_look_s = waits_for_plan_s, second_look_s
         self._waiting: dict[str, Goal] = {}  # for the rest of their plans, of which their robots have nothing
         self._meter = Meter(stopwatch)
         self._goals: dict[str, Goal] = {}
@@ -138,7 +140,7 @@ class PlannerLoop:
         if goal.execution.has_failed or (request.failures and gives_up(request.failures[-1])):
             return self._replan(goal, request.failures[-1], now_s)
         if prepared.at_once is not None and not record.is_complete:
-            return [*self._deliver(goal, prepared.at_once, now_s), *self._conclude(goal, prepared.at_once)]
+            return [*self._deliver(goal, prepared.at_once, now_s), *self._conclude(goal, prepared.at_once, now_s)]
         return self._finish_if_done(goal) if goal.is_plan_complete else []
 
     def cancel(self, request_id: str, code: ErrorCode = ErrorCode.CANCELLED, message: str = "cancelled") -> list[Event]:
@@ -299,7 +301,7 @@ class PlannerLoop:
         for request_id, read in progress.items():
             goal = self._goals.get(request_id)
             if goal is not None and (read.is_complete or goal.generation.num_tokens_left <= 0):
-                events += self._alone(self._conclude, goal, read)
+                events += self._alone(self._conclude, goal, read, now_s)
         for goal in late:
             if goal.request.request_id in self._goals:
                 events += self._alone(self._overrun, goal, now_s)
@@ -356,9 +358,16 @@ class PlannerLoop:
             self._deadlines.watch(goal)
         return [SegmentReady(goal.request.request_id, segment) for segment in segments]
 
-    def _conclude(self, goal: Goal, progress: Progress) -> list[Event]:
-        """Ends the goal, or its generation, if the plan has come to its end."""
+    def _conclude(self, goal: Goal, progress: Progress, now_s: float) -> list[Event]:
+        """Ends the goal, or its generation, if the plan has come to its end; or has another plan written."""
         error = goal.problem(progress)
+        instead = None if error is None else goal.look_again(error, now_s, self._second_look_s)
+        if instead is not None:
+            self._waiting.pop(goal.request.request_id, None)
+            self._scheduler.rewrite(goal.request.request_id, instead.token_ids)
+            if instead.progress is None:
+                return []
+            return [*self._deliver(goal, instead.progress, now_s), *self._conclude(goal, instead.progress, now_s)]
         if error is not None and error.code is ErrorCode.NOT_ACHIEVED and goal.delivered:
             goal.verdict = error  # what the robot has is still carried out
             return self._complete(goal)

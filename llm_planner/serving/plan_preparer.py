@@ -26,7 +26,8 @@ from llm_planner.planning.prompt import PromptStyle
 from llm_planner.planning.safety.gate import SafetyGate
 from llm_planner.planning.safety.harm import harm_of
 from llm_planner.planning.safety.mentioned import Mentioned
-from llm_planner.planning.session import PlanSession
+from llm_planner.planning.second_look import SecondLook
+from llm_planner.planning.session import PlanSession, Progress
 from llm_planner.robots.duration import expected_duration
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.robots.model import RobotModel
@@ -105,15 +106,15 @@ class PlanPreparer:
         given_plan = request.plan or immediate_plan(model, request.instruction)
         # A plan that is given is read from its beginning, also if a part of it was delivered before a restart.
         as_read = replace(request, delivered=(), failures=()) if given_plan else request
-        session = self._session(model, as_read, allowed, mentioned, can_ask=can_ask)
-        at_once = session.write(given_plan) if given_plan else None
-        if at_once is not None:
-            at_once = replace(at_once, segments=at_once.segments[len(request.delivered) :])
+        new_session = partial(self._session, model, as_read, allowed, mentioned, can_ask=can_ask)
+        session = new_session()
+        at_once = _behind(len(request.delivered), session.write(given_plan)) if given_plan else None
         if not given_plan and not is_trained_for(model, self._trained_models):
             raise self._untrained(model)
         if not given_plan and request.urgency is not Urgency.URGENT and (order := harm_of(request.instruction, model)):
             problem = f"this planner plans no harm: {order[:80]!r}; ask for something else"
             raise PlannerError(ErrorCode.HARMFUL_REQUEST, problem)
+        reader = session if given_plan else self._reader(model, request, session, new_session)
         num_replans = sum(segment.is_replan for segment in request.delivered)
         so_far = replace(request, failures=request.failures[:num_replans])
         keeps = self._replan_context is ReplanContext.KEEP
@@ -143,11 +144,11 @@ class PlanPreparer:
             sequence = self._with_measures(sequence, prompt, request)
         return Prepared(
             sequence,
-            session,
+            reader,
             num_delivered_tokens=len(delivered_ids) - num_inserted,
             num_inserted_tokens=num_inserted,
             # A person gave this plan: if it fails, the model writes no other one.
-            begin_replan=None if given_plan else partial(self._begin_replan, session, mentioned),
+            begin_replan=None if given_plan else partial(self._begin_replan, reader, mentioned),
             stop_skill=model.stop_skill,
             at_once=at_once,
         )
@@ -233,7 +234,27 @@ class PlanPreparer:
             missing=mentioned.missing if mentioned is not None else lambda _: "",
         )
 
-    def _begin_replan(self, session: PlanSession, mentioned: Mentioned | None, request: PlanRequest) -> Replan:
+    def _reader(
+        self, model: RobotModel, request: PlanRequest, session: PlanSession, new_session: Callable[[], PlanSession]
+    ) -> PlanSession | SecondLook:
+        """Returns what reads the plan: with a second look, where there is time for one and nothing of it is done.
+
+        Not in an engine that keeps the KV itself, which cannot go on behind other tokens than it wrote.
+        """
+        is_timed = request.time_budget_s is not None or request.urgency is Urgency.URGENT
+        if request.delivered or is_timed or self._backend.info.keeps_kv:
+            return session
+        return SecondLook(
+            session,
+            new_session,
+            eos_token_ids=self._tokenizer.eos_token_ids,
+            min_confidence=self._min_confidence,
+            in_words=partial(in_words, model),
+        )
+
+    def _begin_replan(
+        self, session: PlanSession | SecondLook, mentioned: Mentioned | None, request: PlanRequest
+    ) -> Replan:
         """Begins another plan around the last failure of a request."""
         model = self._library.get(request.robot_model)
         request = self.as_shown(model, _with_skill_names(model, request))
@@ -293,6 +314,10 @@ class PlanPreparer:
                 self._grammars.clear()
             self._grammars[key] = lark_grammar(model, allowed=allowed, can_ask=can_ask)
         return self._grammars[key]
+
+
+def _behind(num_delivered: int, progress: Progress) -> Progress:
+    return replace(progress, segments=progress.segments[num_delivered:])
 
 
 def _with_skill_names(model: RobotModel, request: PlanRequest) -> PlanRequest:

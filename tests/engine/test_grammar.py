@@ -90,3 +90,21 @@ def test_tokens_mean_the_same_bytes_to_the_grammar_and_to_the_tokenizer(build, t
     assert len(texts) > 250
     seen = {t: bytes(grammars._tokenizer.decode_bytes([t])) for t in texts}
     assert seen == {t: text.removeprefix(b"\xff") for t, text in texts.items()}  # llguidance's own mark; never UTF-8
+
+
+def test_it_says_what_could_have_come_instead_and_stands_where_it_stood(compiler):
+    matcher = compiler.matcher(GRAMMAR)
+    one, two, other = (encode(text)[0] for text in ("1", "2", "x"))
+    for token in encode("mf("):
+        assert matcher.try_accept(token)
+    assert matcher.try_accept(one)
+    before = allowed(matcher)
+    assert matcher.would_have_allowed([two, other, 2], instead_of=one) == [True, False, False]
+    assert allowed(matcher) == before
+    for token in encode(");"):
+        assert matcher.try_accept(token)
+    assert matcher.try_accept(2)
+    assert matcher.is_complete
+    (begins,) = {encode("mf(")[0]}
+    assert matcher.would_have_allowed([begins, other], instead_of=2) == [True, False]
+    assert matcher.is_complete

@@ -37,6 +37,10 @@ class Only:
     def try_accept(self, token_id):
         return token_id in self.token_ids
 
+    def would_have_allowed(self, token_ids, instead_of):
+        assert instead_of in self.token_ids
+        return [token_id in self.token_ids for token_id in token_ids]
+
     def forced_token(self):
         return None
 
@@ -124,7 +128,8 @@ def test_a_choice_says_how_likely_it_was_among_all_tokens_and_what_else_it_could
     assert [other.token_id for other in free.alternatives] == [2, 3, 0]
     assert [math.exp(other.logprob) for other in free.alternatives] == pytest.approx(probability[[2, 3, 0]].tolist())
     assert math.exp(masked.logprob) == pytest.approx(float(probability[3]))  # the mask hides nothing of its doubt
-    assert [other.token_id for other in masked.alternatives] == [1, 2, 0]
+    assert [(other.token_id, other.is_allowed) for other in masked.alternatives] == [(1, False), (2, False), (0, True)]
+    assert all(other.is_allowed for other in free.alternatives)
     assert sure.alternatives == ()
 
 

@@ -146,3 +146,23 @@ def test_one_that_restarts_keeps_its_shared_prefix_alone():
     assert step.num_scheduled_tokens == {"r": 4}
     run(scheduler, step)
     assert (generation.num_output_tokens, generation.num_earlier_tokens, generation.num_own_prompt_tokens) == (1, 1, 0)
+
+
+def test_what_is_rewritten_is_computed_again_behind_the_same_prompt():
+    scheduler = make_scheduler()
+    scheduler.ledger.pin_prefix("system", 8)
+    generation = make_generation("r", 20, 8)
+    scheduler.add(generation)
+    run(scheduler, scheduler.schedule(0.0))
+    run(scheduler, scheduler.schedule(0.1))
+    first = generation.output_token_ids[0]
+    with pytest.raises(ValueError, match="holds KV"):
+        generation.rewrite((first, 77))
+    scheduler.rewrite("r", (first, 77))
+    scheduler.check_integrity()
+    step = scheduler.schedule(1.0)
+    assert (step.release, step.new[0].output_token_ids) == (("r",), (first, 77))
+    assert step.num_scheduled_tokens == {"r": 12 + 2}
+    run(scheduler, step)
+    assert generation.output_token_ids[:2] == [first, 77]
+    assert (generation.num_output_tokens, generation.num_earlier_tokens) == (3, 1), "the first was written once"

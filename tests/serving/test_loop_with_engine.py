@@ -4,12 +4,15 @@
 import random
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
 from llm_planner.core.config import SchedulerConfig
+from llm_planner.core.resources import share_dir
 from llm_planner.engine.backend import TorchBackend
+from llm_planner.planning.prompt import PromptStyle
 from llm_planner.robots.library import RobotLibrary
 from llm_planner.scheduling.policies import make_policy
 from llm_planner.scheduling.scheduler import Scheduler
@@ -46,17 +49,19 @@ def plan(
     together=True,
     lookahead="off",
     is_pressing=lambda _: False,
+    make_preparer=ShortPlans,
+    instructions=INSTRUCTIONS,
     **config,
 ):
-    """Returns code and text per instruction, and how often generations were offloaded or preempted."""
+    """Returns code, text and candidates per instruction, and how often generations were offloaded or preempted."""
     backend = TorchBackend(model_dir, num_kv_blocks=num_kv_blocks, block_size=8, lookahead=lookahead)
     info = replace(backend.info, can_offload=can_offload)
     scheduler = Scheduler(SchedulerConfig(policy=policy, **config), make_policy(policy), info)
-    preparer = ShortPlans(backend=backend, tokenizer=backend.tokenizer, library=RobotLibrary())
-    run = Run(PlannerLoop(backend=backend, scheduler=scheduler, preparer=preparer))
+    preparer = make_preparer(backend=backend, tokenizer=backend.tokenizer, library=RobotLibrary())
+    run = Run(PlannerLoop(backend=backend, scheduler=scheduler, preparer=preparer, second_look_s=60.0))
     counts = count_losses(scheduler)
     run.loop.let_interrupt(is_pressing)
-    for instruction in INSTRUCTIONS:
+    for instruction in instructions:
         run.take(run.loop.submit(make_request(instruction, instruction, max_tokens=48), run.now_s))
         if not together:
             run.go()
@@ -64,8 +69,8 @@ def plan(
     assert not run.loop._is_kv_off, "ledger and block manager disagree"
     backend.check_integrity()
     run.loop.close()
-    results = {i: run.result(i) for i in INSTRUCTIONS}
-    return {i: (r.error_code, r.plan, r.error_msg) for i, r in results.items()}, counts
+    results = {i: run.result(i) for i in instructions}
+    return {i: (r.error_code, r.plan, (r.error_msg, *r.candidates)) for i, r in results.items()}, counts
 
 
 def count_losses(scheduler: Scheduler) -> Counter:
@@ -141,3 +146,26 @@ def test_several_tokens_per_step_give_the_same_plans_in_fewer_steps(
     assert got == plain == expected
     assert counts["steps"] < plain_counts["steps"]
     assert counts["recomputed"] <= plain_counts["recomputed"]  # no request lost memory to a guess
+
+
+VAGUE = ("sidestep", "jump twice", "take it easy and climb", "quick pic, then hop", "scoot along a bit")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"policy": "fcfs_stream", "max_num_batched_tokens": 16},
+        {"policy": "tardiness", "lookahead": "always"},
+        {"policy": "fcfs_segment", "num_kv_blocks": 60, "can_offload": False, "lookahead": "forced"},
+    ],
+)
+def test_a_second_look_finds_the_same_plans_whatever_the_schedule(options):
+    bundled = {
+        "model_dir": share_dir() / "models" / "planner-small",
+        "make_preparer": partial(PlanPreparer, style=PromptStyle.COMPACT, min_confidence=0.99),
+        "instructions": VAGUE,
+    }
+    alone, counts = plan(policy="fcfs_stream", together=False, **bundled)
+    assert sum(len(plans) > 1 for _, _, (_, *plans) in alone.values()) > 2, alone
+    assert counts["recomputed"] > len(VAGUE), "further plans were written"
+    assert plan(**bundled, **options)[0] == alone

@@ -4,7 +4,6 @@
 import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -79,7 +78,6 @@ def evaluate(
         "openai.base_url": base_url,
         "engine.model": model,
         "robot_models": tuple(map(str, models)) if models else None,
-        "min_confidence": None if do_attack or do_harm else 0.0,
         "scheduler.policy": "fcfs",
     }
     _require_place(output, files or [])
@@ -95,9 +93,9 @@ def evaluate(
 def _show_understanding(
     files: list[Path], limit: int, settings: "PlannerConfig", seed: int, output: Path | None, *, as_json: bool
 ) -> None:
-    from llm_planner.assembly import build_library, build_loop
+    from llm_planner.assembly import build_library
     from llm_planner.checkpoints import min_confidence
-    from llm_planner_lab.training.understanding import THRESHOLDS, ask, mistake, risk_coverage, shares
+    from llm_planner_lab.training.understanding import THRESHOLDS, mistake, risk_coverage, shares, understanding
 
     frames = _frames(files, limit)
     library = build_library(settings)
@@ -108,17 +106,16 @@ def _show_understanding(
     if problem := mistake(robots, frames):
         raise PlannerError(ErrorCode.INVALID_FILE, problem)
     status = console.status(f"{len(frames)} instructions") if console.is_terminal and not as_json else nullcontext()
-    with status, closing(build_loop(settings, do_clients_report=False)) as loop:
-        answers = ask(loop, robots, frames, seed=seed)
-    own = min_confidence(replace(settings, min_confidence=-1.0))
-    table, curve = shares(answers), risk_coverage(answers, sorted({*THRESHOLDS, own}))
+    with status:
+        understood = understanding(settings, robots, frames, seed=seed)
+    own = min_confidence(settings)
+    answers = understood.at(own)
+    table, curve = shares(answers), risk_coverage(understood, sorted({*THRESHOLDS, own}))
     _write(output, map(_line, answers))
     if as_json:
         print_json({"model": settings.engine.model, "seed": seed, "grades": table, "risk_coverage": curve})
         return
-    grades = Table(
-        "grade", "n", "right", "wrong", "not understood", title="every plan executed, whatever its confidence"
-    )
+    grades = Table("grade", "n", "right", "wrong", "not understood", title=f"at min_confidence {own:g}")
     for name, row in table.items():
         grades.add_row(name, f"{row['n']}", *(f"{row[v]:.1%}" for v in ("right", "wrong", "not understood")))
     console.print(grades)

@@ -17,7 +17,7 @@ from llm_planner_lab.tasks.sample import FAMILY_NAMES, Difficulty
 from llm_planner_lab.training.card import People, model_card
 from llm_planner_lab.training.evaluate import Evaluation, evaluate
 from llm_planner_lab.training.network import load_network
-from llm_planner_lab.training.understanding import ask, begun, risk_coverage, shares
+from llm_planner_lab.training.understanding import ask, begun, risk_coverage, shares, understanding
 
 
 def main(
@@ -67,8 +67,7 @@ def _people(model: Path) -> People:
     streamed = replace(config, waits_for_plan_s=0.0, scheduler=replace(config.scheduler, policy="fcfs_stream"))
     with closing(build_loop(streamed, do_clients_report=False)) as loop:
         begun_share = begun(ask(loop, robots, frames))
-    with closing(build_loop(replace(config, min_confidence=0.0), do_clients_report=False)) as loop:
-        curve = risk_coverage(ask(loop, robots, frames))
+    curve = risk_coverage(understanding(config, robots, frames))
     return People(shares=shares(at_default), begun=begun_share, curve=curve, min_confidence=min_confidence(config))
 
 

@@ -3,15 +3,21 @@
 
 A sentence is *right* if the executed plan leaves what the author's plan leaves, *wrong* if something else was executed,
 and *not understood* if nothing was executed although something should have been.
+
+What a planner makes of them at any ``min_confidence`` follows from two servings: of the first plans, all executed, and
+of what a second look finds where none is sure enough.
 """
 
 import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from enum import Enum
 
+from llm_planner.assembly import build_loop
+from llm_planner.core.config import PlannerConfig
 from llm_planner.core.errors import ErrorCode, PlannerError
 from llm_planner.core.request import PlanResult, Urgency
 from llm_planner.demo.goal_tests import is_achieved
@@ -41,6 +47,7 @@ class Answer:
     """A sentence with what a model made of it.
 
     Attributes:
+        is_offered: Whether the plan was not executed, but is what the planner thinks most probable.
         may_stand_still: Whether nothing should be done, so that not to understand it is right.
     """
 
@@ -50,12 +57,48 @@ class Answer:
     verdict: Verdict
     reason: str
     result: PlanResult
+    is_offered: bool = False
     may_stand_still: bool = False
 
     @property
     def confidence(self) -> float:
-        """Of its least sure statement, 0 to 1."""
+        """Of its least sure statement, or what a second look gives, 0 to 1."""
         return self.result.metrics.confidence or 0.0
+
+    @property
+    def is_executed(self) -> bool:
+        """Whether a robot has something to do, if this is sure enough."""
+        return bool(self.result.plan) or self.is_offered
+
+    @property
+    def held_back(self) -> "Answer":
+        """The same, if it is not."""
+        verdict = Verdict.RIGHT if self.may_stand_still else Verdict.NOT_UNDERSTOOD
+        result = replace(self.result, segments=(), candidates=())
+        return replace(self, plan="", verdict=verdict, result=result, is_offered=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Understanding:
+    """What a planner made of sentences.
+
+    Attributes:
+        first: First plans, whatever their confidence.
+        second: What a second look found of each, executed or not; the same where none is taken.
+    """
+
+    first: Sequence[Answer]
+    second: Sequence[Answer]
+
+    def at(self, threshold: float) -> list[Answer]:
+        """Returns what comes of each sentence if a plan must be as sure as that."""
+        return [_at(threshold, *answers) for answers in zip(self.first, self.second, strict=True)]
+
+
+def _at(threshold: float, first: Answer, second: Answer) -> Answer:
+    if first.is_executed and first.confidence >= threshold:
+        return first
+    return second if not second.is_executed or second.confidence >= threshold else second.held_back
 
 
 _HARD = re.compile(
@@ -73,6 +116,30 @@ def grade(frame: Frame) -> str:
     if frame.scene or re.search(r"unclear|fail|->", frame.plan) or (_HARD.search(frame.sentence.lower()) and calls > 1):
         return "hard"
     return "plain" if calls <= 2 and "{" not in frame.plan else "everyday"
+
+
+def understanding(
+    config: PlannerConfig, robots: Mapping[str, RobotModel], frames: Sequence[Frame], *, seed: int = 0
+) -> Understanding:
+    """Returns what a planner makes of sentences at any least confidence.
+
+    Args:
+        config: Of the planner; its own least confidence does not matter.
+        robots: By name.
+        frames: The sentences.
+        seed: Of the worlds.
+
+    Raises:
+        PlannerError: As ``ask``; what ``build_loop`` raises.
+    """
+
+    def answers(**options: float) -> list[Answer]:
+        with closing(build_loop(replace(config, **options), do_clients_report=False)) as loop:  # type: ignore[arg-type]
+            return ask(loop, robots, frames, seed=seed)
+
+    first = answers(min_confidence=0.0, second_look_s=0.0)
+    looks_again = config.backend == "torch" and config.second_look_s > 0.0
+    return Understanding(first, answers(min_confidence=1.0) if looks_again else first)
 
 
 def ask(
@@ -126,14 +193,14 @@ def mistake(robots: Mapping[str, RobotModel], frames: Iterable[Frame]) -> str:
 
 
 def _judge(frame: Frame, task: Task, result: PlanResult, robots: Mapping[str, RobotModel]) -> Answer:
-    plan = written(result)
+    plan = result.candidates[0] if result.candidates else written(result)
     try:
         is_right, reason = is_achieved(task, plan, robots[task.robot])
     except PlannerError as error:  # a plan that was refused in its midst
         is_right, reason = False, error.message
     if is_right and result.error_code in STANDS_STILL | {ErrorCode.NONE}:
         verdict = Verdict.RIGHT
-    elif not result.plan:
+    elif not (result.plan or result.candidates):
         verdict = Verdict.NOT_UNDERSTOOD
     else:
         verdict = Verdict.WRONG
@@ -148,6 +215,7 @@ def _judge(frame: Frame, task: Task, result: PlanResult, robots: Mapping[str, Ro
         verdict=verdict,
         reason=reason or result.error_msg,
         result=result,
+        is_offered=bool(result.candidates),
         may_stand_still=may_stand_still,
     )
 
@@ -185,22 +253,18 @@ def begun(answers: Sequence[Answer]) -> Begun:
     return Begun(len(stopped) / max(1, len(answers)), len(as_meant) / max(1, len(answers)))
 
 
-def risk_coverage(answers: Sequence[Answer], thresholds: Sequence[float] = THRESHOLDS) -> list[dict[str, float]]:
+def risk_coverage(understood: Understanding, thresholds: Sequence[float] = THRESHOLDS) -> list[dict[str, float]]:
     """Returns, for each least confidence, what share of all sentences would be executed, and how it would end.
 
-    Measured without a threshold: statements below it are not executed then.
-
     Returns:
-        Rows with ``threshold``, ``coverage`` (executed, of all), ``right`` (of all) and ``risk`` (wrong, of the
-        executed). A plan that says why it cannot moves nothing, counts as covered if it is right, and as not executed
-        otherwise. Below its least confidence a sentence is right if nothing should be done.
+        Rows with ``threshold``, ``coverage`` (executed, of all), ``right`` (of all), ``wrong`` (of all) and ``risk``
+        (wrong, of the executed). A plan that says why it cannot moves nothing, counts as covered if it is right, and as
+        not executed otherwise. Below its least confidence a sentence is right if nothing should be done.
     """
     rows = []
     for threshold in thresholds:
-        kept = [answer for answer in answers if not answer.result.plan or answer.confidence >= threshold]
-        held_back = [answer for answer in answers if answer.result.plan and answer.confidence < threshold]
-        counts = Counter(answer.verdict for answer in kept)
-        counts[Verdict.RIGHT] += sum(answer.may_stand_still for answer in held_back)
+        answers = understood.at(threshold)
+        counts = Counter(answer.verdict for answer in answers)
         num_executed = counts[Verdict.RIGHT] + counts[Verdict.WRONG]
         rows.append(
             {

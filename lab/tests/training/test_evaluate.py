@@ -13,7 +13,7 @@ from llm_planner_lab.tasks.sample import Task
 from llm_planner_lab.training import evaluate as module
 from llm_planner_lab.training.card import PAPER_FAMILIES, People, model_card
 from llm_planner_lab.training.network import planner_config
-from llm_planner_lab.training.understanding import Answer, Begun, Verdict, begun, risk_coverage
+from llm_planner_lab.training.understanding import Answer, Begun, Understanding, Verdict, begun, risk_coverage
 
 
 class NoLoop:
@@ -130,6 +130,21 @@ def test_what_should_not_be_done_is_right_if_the_model_is_not_sure():
             may_stand_still=may_stand_still,
         )  # fmt: skip
 
-    bold, careful = risk_coverage([answered(may_stand_still=True), answered(may_stand_still=False)], (0.4, 0.6))
+    answers = [answered(may_stand_still=True), answered(may_stand_still=False)]
+    bold, careful = risk_coverage(Understanding(answers, answers), (0.4, 0.6))
     assert (bold["right"], bold["wrong"], bold["coverage"]) == (0.0, 1.0, 1.0)
     assert (careful["right"], careful["wrong"], careful["coverage"]) == (0.5, 0.0, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("threshold", "verdict"),
+    [(0.4, Verdict.WRONG), (0.6, Verdict.RIGHT), (0.75, Verdict.NOT_UNDERSTOOD)],
+)
+def test_a_second_look_counts_where_the_first_plan_is_not_sure_and_it_is(threshold, verdict):
+    def answered(verdict, confidence, **options):
+        task = Task("spoken", "tello", "go", "", "mf(100);", (), ("same_outcome",))
+        unsure = replace(result("mf(100);", ErrorCode.NONE), metrics=PlanMetrics(confidence=confidence))
+        return Answer(frame=None, task=task, plan="", verdict=verdict, reason="", result=unsure, **options)
+
+    looked = Understanding([answered(Verdict.WRONG, 0.5)], [answered(Verdict.RIGHT, 0.7, is_offered=True)])
+    assert [answer.verdict for answer in looked.at(threshold)] == [verdict]
