@@ -133,13 +133,13 @@ def understanding(
         PlannerError: As ``ask``; what ``build_loop`` raises.
     """
 
-    def answers(**options: float) -> list[Answer]:
+    def answers(*, counts_offers: bool, **options: float) -> list[Answer]:
         with closing(build_loop(replace(config, **options), do_clients_report=False)) as loop:  # type: ignore[arg-type]
-            return ask(loop, robots, frames, seed=seed)
+            return ask(loop, robots, frames, seed=seed, counts_offers=counts_offers)
 
-    first = answers(min_confidence=0.0, second_look_s=0.0)
+    first = answers(counts_offers=False, min_confidence=0.0, second_look_s=0.0)
     looks_again = config.backend == "torch" and config.second_look_s > 0.0
-    return Understanding(first, answers(min_confidence=1.0) if looks_again else first)
+    return Understanding(first, answers(counts_offers=True, min_confidence=1.0) if looks_again else first)
 
 
 def ask(
@@ -149,6 +149,7 @@ def ask(
     *,
     seed: int = 0,
     scene_share: float = 0.5,
+    counts_offers: bool = False,
 ) -> list[Answer]:
     """Returns what a planner makes of sentences, each with the author's own words.
 
@@ -158,6 +159,7 @@ def ask(
         frames: The sentences.
         seed: Of the worlds.
         scene_share: Share of the sentences that come with a scene, where the author gave none.
+        counts_offers: Whether to judge what can be confirmed as if it had been executed.
 
     Raises:
         PlannerError: UNTRAINED_ROBOT_MODEL if the model plans for none of these robots.
@@ -172,7 +174,10 @@ def ask(
     for result in results:
         if result.error_code is ErrorCode.UNTRAINED_ROBOT_MODEL:
             raise PlannerError(result.error_code, result.error_msg)
-    return [_judge(*case, robots) for case in zip(frames, tasks, results, strict=True)]
+    return [
+        _judge(*case, robots, is_offered=counts_offers and bool(case[-1].candidates))
+        for case in zip(frames, tasks, results, strict=True)
+    ]
 
 
 def mistake(robots: Mapping[str, RobotModel], frames: Iterable[Frame]) -> str:
@@ -192,15 +197,17 @@ def mistake(robots: Mapping[str, RobotModel], frames: Iterable[Frame]) -> str:
     return ""
 
 
-def _judge(frame: Frame, task: Task, result: PlanResult, robots: Mapping[str, RobotModel]) -> Answer:
-    plan = result.candidates[0] if result.candidates else written(result)
+def _judge(
+    frame: Frame, task: Task, result: PlanResult, robots: Mapping[str, RobotModel], *, is_offered: bool
+) -> Answer:
+    plan = result.candidates[0] if is_offered else written(result)
     try:
         is_right, reason = is_achieved(task, plan, robots[task.robot])
     except PlannerError as error:  # a plan that was refused in its midst
         is_right, reason = False, error.message
     if is_right and result.error_code in STANDS_STILL | {ErrorCode.NONE}:
         verdict = Verdict.RIGHT
-    elif not (result.plan or result.candidates):
+    elif not (result.plan or is_offered):
         verdict = Verdict.NOT_UNDERSTOOD
     else:
         verdict = Verdict.WRONG
@@ -215,7 +222,7 @@ def _judge(frame: Frame, task: Task, result: PlanResult, robots: Mapping[str, Ro
         verdict=verdict,
         reason=reason or result.error_msg,
         result=result,
-        is_offered=bool(result.candidates),
+        is_offered=is_offered,
         may_stand_still=may_stand_still,
     )
 

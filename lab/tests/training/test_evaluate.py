@@ -9,11 +9,14 @@ import pytest
 from llm_planner.core.errors import ErrorCode
 from llm_planner.core.request import PlanMetrics, PlanResult
 from llm_planner.core.segment import ZERO_DURATION, Segment
+from llm_planner.robots.library import RobotLibrary
+from llm_planner.serving.events import Finished
+from llm_planner_lab.tasks.frames import corpus
 from llm_planner_lab.tasks.sample import Task
 from llm_planner_lab.training import evaluate as module
 from llm_planner_lab.training.card import PAPER_FAMILIES, People, model_card
 from llm_planner_lab.training.network import planner_config
-from llm_planner_lab.training.understanding import Answer, Begun, Understanding, Verdict, begun, risk_coverage
+from llm_planner_lab.training.understanding import Answer, Begun, Understanding, Verdict, ask, begun, risk_coverage
 
 
 class NoLoop:
@@ -148,3 +151,22 @@ def test_a_second_look_counts_where_the_first_plan_is_not_sure_and_it_is(thresho
 
     looked = Understanding([answered(Verdict.WRONG, 0.5)], [answered(Verdict.RIGHT, 0.7, is_offered=True)])
     assert [answer.verdict for answer in looked.at(threshold)] == [verdict]
+
+
+@pytest.mark.parametrize("counts_offers", [True, False])
+def test_what_can_be_confirmed_counts_as_executed_only_where_that_is_asked(counts_offers):
+    frame = next(frame for frame in corpus() if frame.plan == "ld();" and not frame.is_danger)
+
+    class Unsure:
+        def submit(self, request, _now_s):
+            code = ErrorCode.NOT_UNDERSTOOD
+            ended = PlanResult(request_id=request.request_id, error_code=code, candidates=("ld();",))
+            return [Finished(ended)]
+
+        def step(self, _now_s):
+            return []
+
+    (answer,) = ask(Unsure(), {frame.robot: RobotLibrary().get(frame.robot)}, [frame], counts_offers=counts_offers)
+    assert (answer.verdict, answer.is_executed) == (
+        (Verdict.RIGHT, True) if counts_offers else (Verdict.NOT_UNDERSTOOD, False)
+    )

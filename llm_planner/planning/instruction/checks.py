@@ -7,6 +7,7 @@ from types import MappingProxyType
 from llm_planner.core.request import PlanRequest, Urgency
 from llm_planner.planning.instruction.ambiguity import AmbiguityCheck
 from llm_planner.planning.instruction.amounts import AmountCheck
+from llm_planner.planning.instruction.counts import CountCheck
 from llm_planner.planning.instruction.directions import DirectionCheck
 from llm_planner.planning.instruction.exclusions import ExclusionCheck
 from llm_planner.planning.instruction.names import NameCheck
@@ -58,4 +59,5 @@ def instruction_checks(
         AmbiguityCheck(model, instruction, request.scene),
         OmissionCheck(model, instruction, request.scene),
         WayBackCheck(model, instruction),
+        CountCheck(model, instruction),
     ]

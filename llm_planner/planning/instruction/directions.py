@@ -59,8 +59,9 @@ _WAYS = {  # words that order a motion or a turn
     r"|backwards?|reverse|astern|retreat|withdraw|recoil|retire",
     Side.UP: r"(?<=go )up|up(?! there)|upwards?|higher|ris(?:e|ing)|raise|lift(?:ing)?|climb(?:ing)?|ascend(?:ing)?"
     r"|elevate|hoist|levitate|soar|mount"
-    r"|gain (?:\w+ ){0,4}(?:height|altitude)",
-    Side.DOWN: r"down|doon|downwards?|lower|deeper|descend(?:ing)?|drop|duck|dip(?:s|ped)?|sink",
+    r"|(?:gain (?:\w+ ){0,4}|more )(?:height|altitude)",
+    Side.DOWN: r"down|doon|downwards?|lower|deeper|descend(?:ing)?|drop|duck|dip(?:s|ped)?|sink"
+    r"|(?:lose (?:\w+ ){0,4}|less )(?:height|altitude)",
 }
 _PLACES = {  # words for where something is, or comes from
     Side.LEFT: r"left|port|lefthand|(?:seven|eight|nine|ten|eleven|[789]|1[01]) o clock|your (?:nine|9)",

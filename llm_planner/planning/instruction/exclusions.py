@@ -253,6 +253,12 @@ _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
         r".*\b(?:picture|photo(?:graph)?|pic|snap|shoot|shot|film|capture|image|(?:have|take|get) one(?! step))",
         (TakePicture,),
     ),
+    (
+        "gripping it",
+        r"pick(?:ing)? (?:it|them) up|(?:(?:pick|lift|grasp)(?:ing)?(?: up)?|gr(?:ab|ip)(?:\wing)?) (?:it|them)",
+        "pick|grab|grasp|grip|take|lift|get|bring|put|place|lay|set|carry|fetch|hand|give|move|transfer",
+        (Grasp,),
+    ),
     ("opening", f"(?:{_LETTING_GO}){_WHERE_OR_WHY}", f"open|release|drop|put|place|lay|set|pass|{_HANDING}", (_OPEN,)),
     (
         "closing",

@@ -19,14 +19,21 @@ from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
 from llm_planner.planning.plurals import singular
 from llm_planner.planning.untrusted import ascii_letters, plain_task, scene_names
 from llm_planner.robots.effect import Ask, Grasp, Perceive, Place, Push, Say
-from llm_planner.robots.model import ReturnType, RobotModel
+from llm_planner.robots.model import ReturnType, RobotKind, RobotModel
 
 _VARIABLE = re.compile(r"_\d+")
 _SOMEBODY = re.compile(r"\b(?:some|any|every|no) ?(?:body|one)\b|\bpeople\b")
 """Who has no name is a ``person``, as object detectors say."""
 COLOURS = frozenset(re.findall(r"\w+", "red blue green yellow black white orange purple violet pink brown grey silver"))
-_HOW_TO_SAY = re.compile(r"\b(?:to (?:them|him|her|us)|aloud|out loud|in words)$")
+_SPEAKER = (
+    r"(?:across|over|on|through|via) the (?:(?:whole )?(?:room|hall)|speakers?|loudspeakers?|tannoy|intercom|radio|pa)"
+)
+_HOW_TO_SAY = re.compile(
+    rf"\b(?:to (?:them|him|her|us)|aloud|out loud|in words|{_SPEAKER})$"
+    rf"|^(?:it|that|this)(?: {_SPEAKER})\b|^first (?!come|aid|class|floor|prize|of|one|place|things?|then)\b"
+)
 """What "say hi to them" does not ask to be said."""
+_SAID_TWICE = re.compile(r"\b(\w+ \w+) \1\b", re.IGNORECASE)
 _NO_WORDS = re.compile(
     r"(?:if|when|once|unless|as soon as|until|what|where|which|whether|how (?:many|much|far|high))"
     r" (?:you|it|he|she|they|there|that|this)\b"
@@ -35,6 +42,12 @@ _NO_WORDS = re.compile(
     re.IGNORECASE,
 )
 """When to say something, and what only stands for the words to say."""
+_NO_NAMES = frozenset(
+    ("ah", "eh", "er", "erm", "hm", "hmm", "uh", "uhm", "um", "photographed", "shall", "should", "must", "would")
+)
+"""Words that are in no name: sounds of people who think, and verbs ("the gear shall lie there")."""
+_OWN_PARTS = frozenset(("arm", "gripper", "claw"))
+"""What a robot arm has of its own: "move with the empty arm to the left" names no thing."""
 _IN_QUOTES = re.compile(r'["\u201c]([^"\u201c\u201d]+)["\u201d]')
 
 
@@ -115,6 +128,8 @@ class NameCheck(PlanCheck):
         """Returns what a call says, or asks, that the instruction does not; empty if nothing."""
         if isinstance(effect, Say) and (not self._is_said(call) or self._has_no_words(call)):
             return f"what to say: {call.arguments[0]!r} is not in the instruction as words to say"
+        if isinstance(effect, Ask) and _SAID_TWICE.search(str(call.arguments[0])):
+            return f"what to ask: {call.arguments[0]!r} says something twice"
         if isinstance(effect, Ask) and (others := _numbers(str(call.arguments[0])) - self._numbers) and self._numbers:
             return f"what to ask: the instruction says {min(self._numbers)}, and not {min(others)}"
         return ""
@@ -126,13 +141,19 @@ class NameCheck(PlanCheck):
 
     def _problem_of(self, name: str) -> str:
         """Returns why a name is none that a plan may have; empty if it may."""
-        if not self._is_spoken_of(name):
+        words = name_words(name)
+        if not self._is_spoken_of(name) or (name not in self._known and not _NO_NAMES.isdisjoint(words)):
             return f"neither the scene nor the instruction has {name}"
+        if self._is_own_part(name, words):
+            return f"{name} is no thing, but the robot's own"
         if self.model.can_search or not self._known.isdisjoint((name, name.removeprefix("the_"))):
             return ""
-        words = {*name_words(name)}
-        other = next((seen for seen in sorted(self._seen) if words.intersection(name_words(seen))), "")
+        other = next((seen for seen in sorted(self._seen) if {*words}.intersection(name_words(seen))), "")
         return f"the scene has {other}, and no {name}" if other else ""
+
+    def _is_own_part(self, name: str, words: Sequence[str]) -> bool:
+        is_part = bool(words) and words[-1] in _OWN_PARTS and self.model.kind is RobotKind.ARM
+        return is_part and name not in self._known
 
     def _may_be_missing(self, name: str) -> bool:
         """Whether a robot may look for what its scene does not have, and act on it where it is after all.

@@ -55,16 +55,34 @@ _ASIDE = re.compile(
 """What is to become possible, where something is, what happens, and what the speaker does himself."""
 _WORD = re.compile(r"[a-z0-9]+")
 _ALL = r" (?:all|every|each|both) (?:(?:single|last|of|the|these|those|my|your|our|them) )*(?:\w+ )?"
+_MARKS = re.compile(r"['\u2019]")
 _NUMBER = re.compile(r"_\d+$")
 _PRONOUN = re.compile(r"\b(?:ones?|others?|rest|it|them|that|those|this|these)\b")
 _ONLY_SOME = re.compile(r"\b(?:(?:that|which) (?:are|is) not|(?:are|is)n.?t|without)\b")
 _AGAIN = re.compile(r"\b(?:again|back|return|twice|thrice|times|more|repeat\w*|between)\b")
+_AGAIN_HERE = re.compile(rf"{_AGAIN.pattern}|\b(?:each|both|every|other|same|it|there|finish|end)\b|\d\{{|\?\w*_\d")
 _SAME_IN_EITHER_CASE = re.compile(
     r"\?(?P<asked>[^{}]+?)(?:==True)?\{(?P<done>[^{}]+)\}\?(?P=asked)==False\{(?P=done)\}"
     r"|\?(?P<denied>[^{}]+)==False\{(?P<made>[^{}]+)\}\?(?P=denied)(?:==True)?\{(?P=made)\}"
     r"|\?[^{}]+\{(?P<first>[^{}]+?)->\w+;\}(?P=first)(?:->\w+;)?$"
 )
 """A condition that decides nothing."""
+_ONES = re.compile(
+    r"(?<!leave )(?<!keep )(?<!but )(?<!except )(?<!not )\b(?:(?:the|all) (?P<ones>\w+) ones"
+    r"|(?:what|whatever|everything)(?:s| that is| is| looks) (?P<what>\w+))\b"
+    r"(?! (?:stay|remain|may|can|should stay|alone|where|in|on|at|to you|from)\b)"
+)
+"""What is alike: "the red ones", "what is dirty"."""
+_NOT = (
+    r"(?:(?:do|does|is|are|ca|have|has) ?n[o'\u2019]?t|cannot|is no|are no|have no|has no|see no|find no|see nothing)\b"
+)
+_IF_NOT = re.compile(
+    r"^(?!.*\b(?:else|otherwise|unless|but|not only|anyway|should there|either|if so|if not|see if|maybe)\b)"
+    r"(?!.*\b(?:if|when|in case)\b.*\b(?:if|when|in case)\b)"
+    rf".*\b(?:if|in case) (?:you|i|we|there|(?:the|my|our|your) \w+(?: \w+)?) ?{_NOT}(?! (?:mind|matter|object))"
+)
+_IF_SO = re.compile(r"^(?!.*(?:==False|[<>]|\bp\()).*\?")
+"""The only case of an instruction, and it is that something is not so."""
 
 
 @dataclass(slots=True)
@@ -96,10 +114,8 @@ class OmissionCheck(PlanCheck):
         """Returns how the whole plan stands: it must speak of each thing that the instruction names."""
         text = "".join(self._texts)
         plan = _words(text)
-        if _SAME_IN_EITHER_CASE.search(text):
-            return self.contradicted("the plan does the same in either case")
-        if passed_over := self._passed_over(plan):
-            return self.contradicted(f"the plan goes to one thing twice, and leaves out the {_plain(passed_over)}")
+        if problem := self._decides_nothing(text) or self._goes_twice(plan) or self._leaves_one_out(plan):
+            return self.contradicted(problem)
         kind = self._all_of_a_kind()
         exception = _EXCEPTION.search(self.instruction.lower())
         if exception and self._may_leave(kind, self.instruction[exception.end() :]):
@@ -111,6 +127,31 @@ class OmissionCheck(PlanCheck):
             return Verdict.EXPLAINED
         return self.contradicted(f"the plan leaves out the {_plain(left_out[0])}")
 
+    def _decides_nothing(self, text: str) -> str:
+        """Returns what is wrong with the conditions of a plan; empty for nothing."""
+        if _SAME_IN_EITHER_CASE.search(text):
+            return "the plan does the same in either case"
+        if _IF_SO.search(text) and _IF_NOT.search(self.instruction.lower()):
+            return "the instruction says what to do if something is not so, and the plan does it if it is"
+        return ""
+
+    def _goes_twice(self, plan: str) -> str:
+        """Returns to what a plan goes twice instead of to something else; empty if it does not."""
+        if passed_over := self._passed_over(plan):
+            return f"the plan goes to one thing twice, and leaves out the {_plain(passed_over)}"
+        twice = self._named_once()
+        return f"the plan goes to the {_plain([twice])} twice, which the instruction names once" if twice else ""
+
+    def _leaves_one_out(self, plan: str) -> str:
+        """Returns which of the things that are alike a plan leaves out: "the red ones"; empty for none."""
+        for found in _ONES.finditer(_words(_MARKS.sub("", self.instruction))):
+            adjective = found["ones"] or found["what"]
+            alike = [name for name in scene_names(self.scene) if adjective in bare_words(name)]
+            done = [name for name in alike if _has(plan, [name])]
+            if 0 < len(done) < len(alike):
+                return f"the plan leaves out the {_plain([next(name for name in alike if name not in done)])}"
+        return ""
+
     def _passed_over(self, plan: str) -> frozenset[str]:
         """Returns what a thing may be that the instruction names, where the plan goes to another one twice instead."""
         if max(self._visits.values(), default=0) < 2 or _AGAIN.search(self.instruction.lower()):
@@ -120,6 +161,17 @@ class OmissionCheck(PlanCheck):
         kinds = (names - {name} for names in mentions for name in names & twice)  # "the spoons"
         others = (frozenset({name}) for kind in kinds for name in sorted(kind))
         return next((names for names in (*mentions, *others) if not _has(plan, names)), frozenset())
+
+    def _named_once(self) -> str:
+        """Returns a thing to which the plan goes twice, though nothing is said of that; empty if there is none."""
+        said = bare_words(self.instruction)
+        twice = (visit[1] for visit, times in self._visits.items() if times > 1 and self._goes(visit))
+        if any(_AGAIN_HERE.search(text) for text in (self.instruction.lower(), *self._texts)):
+            return ""
+        return next((name for name in twice if said.count(bare_words(name)[-1]) == 1), "")
+
+    def _goes(self, visit: Sequence[str]) -> bool:
+        return isinstance(self.model.skills[visit[0]].effect, (GoTo, MoveTool))
 
     def _may_leave(self, kind: Sequence[frozenset[str]], behind: str) -> bool:
         """Returns whether the words behind an exception may mean one of a kind: not where they name another thing."""

@@ -10,12 +10,12 @@ Nor is a thing thrown away where nobody speaks of that: "toss the can to me" is 
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
-from llm_planner.robots.effect import Home, Land, Place, Push, TakeOff, Translate
+from llm_planner.robots.effect import Ask, Delay, Home, Land, Place, Push, TakeOff, Translate
 from llm_planner.robots.model import RobotModel
 
 _LEFT_OR_RIGHT = r"left|right|lft|rgt|\brt\b|\brite\b|write|wright|reich|\bport\b|starboard|side|clock|\b[lr]\b"
@@ -41,6 +41,16 @@ _HOME = (
     r"home|homing|hame|hous|back|return|retir|retreat|retract|withdr|repatriat|reset|base|start|beg[ai]n|origin|initial|launch|came"
     r"|dock|park|rest|roost|sleep|relax|eas|stow|tuck|fold|place|posi|pose|postur|repos|neutral|spot|corner|clear|scarce"
     r"|away|out of|off|finish|done|casa|bk|here|(?:with|to) me|come in|rth|round trip"
+)
+_WAIT = (
+    r"wait|weight|wate|hold|hover|stay|stand|paus|remain|hang|rest|for|sec|delay|stop|still|keep|until|till|after|later|then"
+    r"|minute(?! ago)|min\b|hour(?! ago)|half|long|time|count|idle|linger|sit|float|every|between|apart|break|before"
+    r"|while|when|moment|patien|s\b|breath|\d ?s|one two"
+)
+_ASK = (
+    r"is\b|isnt|are\b|am\b|was|were|do\b|does|did|ha[sd]|have|can\b|could (?!you)|wh\w|how|any|there|see|look|check"
+    r"|tell|told|say|let|report|know|if|read|count|find|spot|notice|verify|confirm|ask|inspect|examin|describ|colou?r|number"
+    r"|inform|sure|true|stat[eu]|full|empty|open|clos|wonder|curious|guess|judge|answer|question|wots?"
 )
 _WARNING = re.compile(
     r"evad|escap|avoid|flee|away|dodg|pursu|chas|attack|colli|crash|injur|hurt|protect|beware|brace|danger|careful|caution|hazard"
@@ -104,6 +114,15 @@ class UnaskedCheck(PlanCheck):
         return is_own and not _AWAY.search(_THROWN_TO.sub(" ", self._said))
 
 
+_ACTS: Mapping[type, tuple[str, str]] = {
+    TakeOff: ("taking off", _AIR),
+    Land: ("landing", _GROUND),
+    Home: ("going home", _HOME),
+    Delay: ("waiting", _WAIT),
+    Ask: ("asking anything", _ASK),
+}
+
+
 def _act(effect: object) -> tuple[str, str]:
     """Returns what an effect does, and the words of which one at least orders it; empty for what has no such words."""
     match effect:
@@ -111,11 +130,5 @@ def _act(effect: object) -> tuple[str, str]:
             return f"going {'left' if y > 0 else 'right'}", _LEFT_OR_RIGHT
         case Translate(axis=(x, y, z)) if abs(z) > abs(x):
             return ("going up", _UP) if z > 0 else ("going down", _DOWN)
-        case TakeOff():
-            return "taking off", _AIR
-        case Land():
-            return "landing", _GROUND
-        case Home():
-            return "going home", _HOME
         case _:
-            return "", ""
+            return _ACTS.get(type(effect), ("", ""))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.instruction.mentions import marked
-from llm_planner.planning.instruction.names import acted_on, bare_words
+from llm_planner.planning.instruction.names import COLOURS, acted_on, bare_words
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
 from llm_planner.planning.untrusted import scene_names
 from llm_planner.robots.model import RobotModel
@@ -26,7 +26,12 @@ _VERB = re.compile(
     rf"([a-z]+) (?:(?:{'|'.join(_BEFORE_A_THING)}) )*@(\d+)"
 )
 _SHORTEST, _CLOSE = 5, 0.8  # letters; of ``difflib``: "pour" is no misspelled "your"
-_NO_VERBS = {*_BEFORE_A_THING, *bare_words("not never no neither except but bar without only yes ok okay well")}
+_NO_VERBS = {
+    *_BEFORE_A_THING,
+    *COLOURS,
+    *bare_words("not never no neither except but bar without only yes ok okay well"),
+}
+"""What stands where a verb could: "stack the brown and red bowls"."""
 
 
 def verbs_of_things(instruction: str, names: Collection[str]) -> Iterator[tuple[str, frozenset[str]]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A way back that an instruction orders and its plan leaves out.
+"""A way that an instruction orders and its plan leaves out: back, or to a thing.
 
 "Fly to the letter box, see if the flag is up and come back" must not end at the letter box, nor one metre behind it.
 How far it is depends on where the thing was found, so only a skill that returns to the start is a way back. Behind
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
-from llm_planner.robots.effect import Approach, GoTo, Home, Say, Translate
+from llm_planner.robots.effect import Approach, GoTo, Home, Orient, Say, Translate
 from llm_planner.robots.model import RobotModel
 
 _START = (
@@ -38,6 +38,12 @@ _ORDERED = re.compile(
     rf"|(?:\b(?:and|then)|,) (?:its |thats )?(?:straight )?(?:home|back (?:{_START}|here|to (?:me|us))){_END}"
 )
 """Orders to return to the start, or to whom the robot has left. "Go back" alone may be backwards."""
+_THERE = re.compile(
+    r"(?:^|[,.;:!?] ?|\b(?:and|then|please|kindly|so|just|now) )(?:(?:can|could|will|would) you )?(?:please )?"
+    r"(?:go|fly|move|head|travel)(?: over| straight| directly| on)? (?:there|to it|up to it)"
+    r"(?= ?[,.;:!?]|$| please| and\b)"
+)
+"""Orders to go to what was named; a look at it is none."""
 _CHANGED = re.compile(
     r"\b(?:mean|meant|actually|well|not?|dont|instead|sorry|scratch|rather|tell you what|im|i am|i stand|home is)\b"
 )
@@ -60,12 +66,15 @@ class WayBackCheck(PlanCheck):
     _texts: list[str] = field(default_factory=list, init=False)  # that the plan says
     _has_come_back: bool = field(default=False, init=False)
     _has_visited: bool = field(default=False, init=False)
+    _has_looked: bool = field(default=False, init=False)
     _num_stated_ways: int = field(default=0, init=False)
 
     def feed(self, calls: Iterable[SkillCall], statement: str, /) -> Verdict:
         """Notes where the calls of another statement lead."""
         for call in calls:
             match self.model.skills[call.name].effect:
+                case Orient():
+                    self._has_looked = True
                 case Home():
                     self._has_come_back = True
                 case GoTo() | Approach():
@@ -80,11 +89,14 @@ class WayBackCheck(PlanCheck):
 
     def finish(self) -> Verdict:
         """Returns how the whole plan stands: where a way back is ordered, it must have one."""
-        if self._has_come_back or (self._num_stated_ways > 1 and not self._has_visited):
-            return Verdict.EXPLAINED
         said = _plain(self.instruction[:4096])
         for text in self._texts:
             said = said.replace(_plain(text), " ")
+        only_looks = self._has_looked and not (self._has_come_back or self._has_visited or self._num_stated_ways)
+        if only_looks and _THERE.search(said) and not _CHANGED.search(said):
+            return self.contradicted("the plan only looks, and does not go there")
+        if self._has_come_back or (self._num_stated_ways > 1 and not self._has_visited):
+            return Verdict.EXPLAINED
         order = _ORDERED.search(said)
         if order is None or _CHANGED.search(said, order.end()):
             return Verdict.EXPLAINED
