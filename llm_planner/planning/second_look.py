@@ -121,6 +121,7 @@ class SecondLook:
         self._counter = itertools.count()
         self._answers: dict[tuple[str, ErrorCode | None], _Answer] = {}
         self._num_plans, self._seen = 0, 0.0
+        self._first_error: PlannerError | None = None
         self._share: float | None = None
         self._is_closed = False
 
@@ -178,6 +179,7 @@ class SecondLook:
         if self._is_closed or error.code is ErrorCode.ENGINE_FAILED:
             return None
         self._plan.error = self._plan.error or (None if error is _IS_UNDECIDED else error)
+        self._first_error = self._first_error or self._plan.error
         if self._plan is self._first and not self._is_doubtful(self._plan):
             self._is_closed = True
             return None
@@ -228,23 +230,40 @@ class SecondLook:
         """Returns the likeliest answer, if it is sure enough, or why there is none."""
         self._is_closed = True
         answers = sorted(self._answers.values(), key=lambda answer: answer.probability, reverse=True)
-        if not answers:
-            return Instead(tuple(self._first.token_ids), Progress(error=self._first.error, is_complete=True))
-        best = answers[0]
-        not_written = min(1.0 - min(1.0, self._seen), 1.0 - ENOUGH)  # beyond that it is mostly none
-        share = best.probability / (sum(answer.probability for answer in answers) + not_written)
-        self._plan = best.plan
-        has_rivals = self._num_plans > 1  # else the share of the plan that is not sure says nothing
-        self._share = share if has_rivals and best.probability >= LEAST_PLAN else best.probability
-        token_ids, error = tuple(best.plan.token_ids), best.plan.error
-        if error is None and self._share >= self._min_confidence:
-            return Instead(token_ids, Progress(best.plan.segments, is_complete=True))
+        plans = [answer for answer in answers if answer.plan.error is None]
+        best = answers[0] if answers and self._is_final(answers[0]) else next(iter(plans), None)
+        if best is None:
+            self._plan = self._first
+            return Instead(tuple(self._first.token_ids), Progress(error=self._first_error, is_complete=True))
+        error = best.plan.error or self._doubt(answers, best)
+        self._plan, self._share = best.plan, self._share_of(best)
+        token_ids = tuple(best.plan.token_ids)
         if error is None:
-            meant = self._in_words(best.plan.text)
-            candidates = tuple(a.plan.text for a in answers if a.plan.error is None)[:MAX_CANDIDATES]
-            error = UnsureError(f"only {self._share:.0%} sure that this is meant: {meant}", CONFIRM)
-            return Instead(token_ids, Progress(error=error, is_complete=True, candidates=candidates))
-        return Instead(token_ids, Progress(error=error, is_complete=True))
+            return Instead(token_ids, Progress(best.plan.segments, is_complete=True))
+        candidates = tuple(answer.plan.text for answer in plans[:MAX_CANDIDATES]) if best in plans else ()
+        return Instead(token_ids, Progress(error=error, is_complete=True, candidates=candidates))
+
+    def _is_final(self, answer: _Answer) -> bool:
+        """Whether the likeliest answer is that nothing is done: what the model said first, or is sure of."""
+        is_sure = self._share_of(answer) >= self._min_confidence and answer.probability >= LEAST_PLAN
+        return answer.plan.error is not None and (answer.plan is self._first or is_sure)
+
+    def _share_of(self, answer: _Answer) -> float:
+        """Returns how sure an answer is: its share of the answers, and of what is not written and may be one."""
+        if self._num_plans == 1 or answer.probability < LEAST_PLAN:  # then the share says nothing
+            return answer.probability
+        begun = sum(math.exp(-rank) for rank, *_ in self._forks)
+        rest = min(max(0.0, 1.0 - self._seen - begun), 1.0 - ENOUGH)  # beyond that it is mostly none
+        return answer.probability / (sum(each.probability for each in self._answers.values()) + begun + rest)
+
+    def _doubt(self, answers: Sequence[_Answer], best: _Answer) -> PlannerError | None:
+        """Returns why the likeliest plan is not executed; None if it is."""
+        share = self._share_of(best)
+        if best is answers[0] and share >= self._min_confidence and best.probability >= LEAST_PLAN:
+            return None
+        if isinstance(self._first_error, ContradictedError) and best is not answers[0]:
+            return self._first_error
+        return UnsureError(f"only {share:.0%} sure that this is meant: {self._in_words(best.plan.text)}", CONFIRM)
 
 
 def _is_none(plan: _Plan) -> bool:

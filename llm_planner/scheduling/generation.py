@@ -4,7 +4,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from itertools import takewhile
 
 from llm_planner.core.eviction import Eviction
 from llm_planner.core.request import PlanRequest
@@ -235,14 +234,13 @@ class Generation:
     def rewrite(self, token_ids: Iterable[int]) -> None:
         """Has it written ``token_ids`` instead of what it wrote behind its prompt; it goes on behind them.
 
-        Those that the two have in common were written once.
+        What was generated so far is counted once, whatever of it is kept.
         """
         if self._state is not GenerationState.WAITING:
             raise ValueError(f"{self.request_id} is {self._state.value}; it holds KV of what it wrote")
-        written = list(token_ids)
-        common = takewhile(lambda pair: pair[0] == pair[1], zip(written, self.output_token_ids, strict=False))
-        self.num_earlier_tokens += len(self.output_token_ids) - sum(1 for _ in common)
-        self.output_token_ids = written
+        num_generated = self.num_earlier_tokens + len(self.output_token_ids)
+        self.output_token_ids = list(token_ids)
+        self.num_earlier_tokens = max(0, num_generated - len(self.output_token_ids))
         self.num_segment_steps = 0
         self._num_prefill_tokens = self.num_tokens
 

@@ -144,6 +144,14 @@ class Scheduler:
         generation.rewrite(token_ids)
         self._places.ready.add(generation)
 
+    def note_sent(self, request_id: str, num_segments: int, now_s: float) -> None:
+        """Notes segments that went to the robot between two steps."""
+        generation = self._places.find(request_id)
+        if generation is not None and num_segments:
+            generation.num_segments += num_segments
+            generation.num_segment_steps, generation.segment_started_at_s = 0, now_s
+            generation.robot_idle_at_s = generation.execution.idle_at_s(now_s)
+
     def _take(self, request_id: str) -> Generation:
         generation = self._places.take(request_id)
         if generation is None:

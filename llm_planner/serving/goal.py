@@ -189,6 +189,11 @@ class Goal:
         return replace(instead, progress=self._at_its_pace(instead.progress))
 
     @property
+    def is_looked_at_again(self) -> bool:
+        """Whether other plans were, or are, looked for."""
+        return self.refused_since_s < math.inf
+
+    @property
     def can_truncate(self) -> bool:
         """Whether closing its plan now would add a segment; a first segment that is asked for is never cut."""
         return self.request.has_whole_plan_budget and self.session.is_closable

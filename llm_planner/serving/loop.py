@@ -319,7 +319,8 @@ class PlannerLoop:
         """Sends new segments to the robot, or holds them for now."""
         start_s = max(goal.written_at_s, goal.generation.segment_started_at_s)
         for segment in progress.segments:
-            self._budgets.lengths.observe_segment(goal, segment)
+            if not goal.is_looked_at_again:  # else nobody knows in how many steps it was written
+                self._budgets.lengths.observe_segment(goal, segment)
             took_s = max(0.0, now_s - start_s)  # a backend may have overstated the step before
             goal.hold(replace(segment, generation_time_s=took_s), now_s)
             start_s = now_s
@@ -367,7 +368,9 @@ class PlannerLoop:
             self._scheduler.rewrite(goal.request.request_id, instead.token_ids)
             if instead.progress is None:
                 return []
-            return [*self._deliver(goal, instead.progress, now_s), *self._conclude(goal, instead.progress, now_s)]
+            sent = self._deliver(goal, instead.progress, now_s)
+            self._scheduler.note_sent(goal.request.request_id, len(sent), now_s)
+            return [*sent, *self._conclude(goal, instead.progress, now_s)]
         if error is not None and error.code is ErrorCode.NOT_ACHIEVED and goal.delivered:
             goal.verdict = error  # what the robot has is still carried out
             return self._complete(goal)

@@ -170,6 +170,23 @@ def test_what_the_grammar_refuses_is_not_begun():
     assert progress.candidates == ("mf(100);", "mb(100);")
 
 
+def test_what_is_known_and_not_written_counts_so_that_no_plan_is_sure_for_want_of_time():
+    plans = {"mf(100);": 0.5, "mb(100);": 0.2, "ld();": 0.16, "tp();": 0.14}
+    for max_looks in (2, 3, 99):
+        look, progress, _ = looked(plans, least=0.65, ruled_out=("mf",), max_looks=max_looks)
+        assert (progress.error.code, look.confidence) == (ErrorCode.NOT_UNDERSTOOD, pytest.approx(0.4, abs=0.03))
+
+
+def test_an_answer_that_is_hardly_one_is_not_given_instead_of_what_was_wrong():
+    _, progress, _ = looked({"mf(100);": 0.97, "fail('no');": 0.02, "mu(900);": 0.01}, ruled_out=("mf",))
+    assert "ruled out" in progress.error.message
+    assert progress.segments == progress.candidates == ()
+    _, progress, _ = looked({"mf(100);": 0.86, "mb(100);": 0.1, "tp();": 0.04}, least=0.0, ruled_out=("mf", "mb"))
+    assert (progress.segments, progress.error.code) == ((), ErrorCode.NOT_UNDERSTOOD), (
+        "less than 5 %, whatever is asked"
+    )
+
+
 def test_only_so_many_plans_are_written_and_none_when_time_is_over():
     plans = {f"m{d}({n}0);": 0.025 for d in "fblrud" for n in range(1, 7)}
     assert looked(plans)[2] <= MAX_PLANS

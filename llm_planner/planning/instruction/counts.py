@@ -16,23 +16,26 @@ from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
 from llm_planner.robots.effect import Say, TakePicture
 from llm_planner.robots.model import RobotModel
 
-_WORDS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
-_COUNTS = {word: count for count, word in enumerate(_WORDS, 2)} | {"twice": 2, "thrice": 3}
+_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+_COUNTS = {word: count for count, word in enumerate(_WORDS, 1)} | {"twice": 2, "thrice": 3}
 _COUNT = rf"(?<![\d.])(?P<count>\d{{1,2}}|{'|'.join(_WORDS)})"
 _PICTURES = re.compile(
-    rf"(?<!between )(?<!these )\b{_COUNT} (?:(?:good|nice|quick|close|clear|sharp|different|separate) )?"
+    rf"(?<!between )(?<!these )(?<!the )(?<!not )(?<!most )(?<!to )(?<!than )"
+    rf"\b{_COUNT} (?:(?:good|nice|quick|close|clear|sharp|different|separate) )?"
     r"(?:photo(?:graph)?s|pictures|pics|shots|snap(?:shot)?s|images)\b"
 )
 _BEGINS = r"(?:^|[,.;:!?] |\b(?:and|then|please|now|just) )"
 _ENDS = r"(?= ?[,.;:!?]|$| (?:please|and|then|with|in a row|for|to)\b)"
 _TIMES = re.compile(
-    rf"{_BEGINS}(?:say|repeat|shout|announce|call|turn|spin|rotate|circle|nod|bob|hop|jump|tap|wiggle|beep)\b[^,.;:!?]*?"
+    rf"{_BEGINS}(?:say|repeat|shout|announce|call|nod|bob|hop|jump|tap|wiggle|beep)\b[^,.;:!?]*?"
     rf" (?P<times>{_COUNT} times|twice|thrice){_ENDS}"
 )
 """Orders to do something so often. Elsewhere it is mostly what somebody tells: "he fell off the roof twice"."""
-_NUMBERS = re.compile(rf"\b{_COUNT}\b(?! ?(?:s|sec\w*|min\w*|cm|m|met\w+|feet|foot|inch\w*|deg\w*)\b)")
+_NUMBERS = re.compile(
+    rf"^[^.;:!?]{{0,20}}?\b(?P<count>{'|'.join(_WORDS)})\b(?! ?(?:s|sec\w*|min\w*|cm|m|met\w+|feet|deg\w*)\b)"
+)
 _TAKEN_BACK = re.compile(r"\b(?:no|make|sorry|actually|mean|meant|rather|instead|scratch|correction|minus|once)\b")
-_IS_TOLD = re.compile(r"\b(?:said|hoped|wanted|asked|was|were|had)\b")
+_IS_TOLD = re.compile(r"\b(?:said|hoped|wanted|asked|was|were|ha[ds]|have|took|got|already|another)\b")
 _ROUNDS = re.compile(r"(?:^|(?<=[;{}]))(\d{1,3})\{")  # of a loop
 _MARKS = re.compile(r"['\u2019]")
 
@@ -72,7 +75,7 @@ class CountCheck(PlanCheck):
         pictures = [] if _IS_TOLD.search(said) else [_number(found) for found in _PICTURES.finditer(said)]
         taken_back = _TAKEN_BACK.search(said)
         if pictures and taken_back:
-            pictures = [_number(found) for found in _NUMBERS.finditer(said, taken_back.end())]
+            pictures = [_number(found) for found in _NUMBERS.finditer(said[taken_back.end() :])]
         if 0 < self._num_pictures < min(pictures, default=0):
             return self.contradicted(f"the plan takes {self._num_pictures} of {min(pictures)} pictures")
         order = None if taken_back else _TIMES.search(said)

@@ -287,6 +287,7 @@ _ACTS: Sequence[tuple[str, str, str, Sequence[object]]] = [
 """What an instruction forbids to do at all, the words that would order it elsewhere, and what would do so."""
 _INSTEAD_OF = {
     "taking off": rf"{_NOT_DENIED}(?:stay|remain|keep) (?:down )?on the (?:ground|floor)",
+    "going home": r"\bhome (?:you )?(?:need not|neednt|(?:dont|do not) (?:need|have) to)(?: go| fly| come| move)?",
     "opening": rf"{_NOT_DENIED}(?:keep hold(?:ing)?(?: of| on to| onto)?|(?:hold|hang) on ?to){_ITS_THING}",
 }
 """Orders that forbid an act as well."""

@@ -26,11 +26,12 @@ _SOMEBODY = re.compile(r"\b(?:some|any|every|no) ?(?:body|one)\b|\bpeople\b")
 """Who has no name is a ``person``, as object detectors say."""
 COLOURS = frozenset(re.findall(r"\w+", "red blue green yellow black white orange purple violet pink brown grey silver"))
 _SPEAKER = (
-    r"(?:across|over|on|through|via) the (?:(?:whole )?(?:room|hall)|speakers?|loudspeakers?|tannoy|intercom|radio|pa)"
+    r"(?<!\bis )(?<!\bare )(?<!'s )(?:across|over|on|through|via) the "
+    r"(?:(?:whole )?(?:room|hall)|speakers?|loudspeakers?|tannoy|intercom|radio|pa)"
 )
 _HOW_TO_SAY = re.compile(
     rf"\b(?:to (?:them|him|her|us)|aloud|out loud|in words|{_SPEAKER})$"
-    rf"|^(?:it|that|this)(?: {_SPEAKER})\b|^first (?!come|aid|class|floor|prize|of|one|place|things?|then)\b"
+    rf"|^(?:it|that|this)(?: {_SPEAKER})\b"
 )
 """What "say hi to them" does not ask to be said."""
 _SAID_TWICE = re.compile(r"\b(\w+ \w+) \1\b", re.IGNORECASE)

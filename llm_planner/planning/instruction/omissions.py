@@ -60,28 +60,43 @@ _NUMBER = re.compile(r"_\d+$")
 _PRONOUN = re.compile(r"\b(?:ones?|others?|rest|it|them|that|those|this|these)\b")
 _ONLY_SOME = re.compile(r"\b(?:(?:that|which) (?:are|is) not|(?:are|is)n.?t|without)\b")
 _AGAIN = re.compile(r"\b(?:again|back|return|twice|thrice|times|more|repeat\w*|between)\b")
-_AGAIN_HERE = re.compile(rf"{_AGAIN.pattern}|\b(?:each|both|every|other|same|it|there|finish|end)\b|\d\{{|\?\w*_\d")
+_AGAIN_HERE = re.compile(
+    rf"{_AGAIN.pattern}|\b(?:each|both|every|other|same|it|there|finish|end|laps?|rounds?|circuit|beg[ai]n|start\w*)\b|\d\{{|\?\w*_\d"
+)
 _SAME_IN_EITHER_CASE = re.compile(
     r"\?(?P<asked>[^{}]+?)(?:==True)?\{(?P<done>[^{}]+)\}\?(?P=asked)==False\{(?P=done)\}"
     r"|\?(?P<denied>[^{}]+)==False\{(?P<made>[^{}]+)\}\?(?P=denied)(?:==True)?\{(?P=made)\}"
     r"|\?[^{}]+\{(?P<first>[^{}]+?)->\w+;\}(?P=first)(?:->\w+;)?$"
 )
 """A condition that decides nothing."""
+_CALLED = re.compile(
+    r"\b(?:(?:photo(?:graph)?|picture|pic|shot|snap|image|look|view)s? (?:of|at)|find|see|face|snap|shoot|photograph"
+    r"|film|take|get|visit|approach|pick|grab) (?:(?:the|my|our|your|his|its|their|an?) )?@(\d+)\b"
+)
+_IS_DESCRIBED = re.compile(
+    r"\b(?:some|any|every)(?:thing|one|body|where)\b|\b(?:the|an?)(?: \w+)? ones?\b|n['\u2019]?t\b|\b\w+er of\b"
+    r"|\b(?:it|that|those|these|which|who|what\w*|where|things?|all|each|every|both|rest|remain\w*|last|left|next|bar|but"
+    r"|except\w*|apart|skip|leave|others?|another|not|no|nearest|closest|only)\b"
+)
+"""With these, a thing may be meant that has no name."""
 _ONES = re.compile(
-    r"(?<!leave )(?<!keep )(?<!but )(?<!except )(?<!not )\b(?:(?:the|all) (?P<ones>\w+) ones"
+    r"(?<!leave )(?<!keep )(?<!but )(?<!except )(?<!not )(?<!of )(?<!toward )(?<!towards )"
+    r"\b(?:(?:the|all) (?P<ones>\w+) ones"
     r"|(?:what|whatever|everything)(?:s| that is| is| looks) (?P<what>\w+))\b"
     r"(?! (?:stay|remain|may|can|should stay|alone|where|in|on|at|to you|from)\b)"
 )
-"""What is alike: "the red ones", "what is dirty"."""
+"""What is alike: "the red ones", "what is dirty". What is named besides may be left, or be all that is meant."""
+_CHANGED = re.compile(r"\b(?:no|actually|sorry|instead|mean|meant|scratch|rather|just|only one)\b")
 _NOT = (
     r"(?:(?:do|does|is|are|ca|have|has) ?n[o'\u2019]?t|cannot|is no|are no|have no|has no|see no|find no|see nothing)\b"
 )
 _IF_NOT = re.compile(
-    r"^(?!.*\b(?:else|otherwise|unless|but|not only|anyway|should there|either|if so|if not|see if|maybe)\b)"
+    r"^(?!.*\b(?:else|otherwise|unless|but|not only|anyway|should there|either|if so|if not|see if|maybe"
+    r"|look|search|find|seek)\b)"
     r"(?!.*\b(?:if|when|in case)\b.*\b(?:if|when|in case)\b)"
     rf".*\b(?:if|in case) (?:you|i|we|there|(?:the|my|our|your) \w+(?: \w+)?) ?{_NOT}(?! (?:mind|matter|object))"
 )
-_IF_SO = re.compile(r"^(?!.*(?:==False|[<>]|\bp\()).*\?")
+_IF_SO = re.compile(r"^(?!.*(?:==False|!=|[<>]|\bp\()).*\?")
 """The only case of an instruction, and it is that something is not so."""
 
 
@@ -114,7 +129,12 @@ class OmissionCheck(PlanCheck):
         """Returns how the whole plan stands: it must speak of each thing that the instruction names."""
         text = "".join(self._texts)
         plan = _words(text)
-        if problem := self._decides_nothing(text) or self._goes_twice(plan) or self._leaves_one_out(plan):
+        if (
+            problem := self._decides_nothing(text)
+            or self._goes_twice(plan)
+            or self._leaves_one_out(plan)
+            or self._acts_on_another(plan)
+        ):
             return self.contradicted(problem)
         kind = self._all_of_a_kind()
         exception = _EXCEPTION.search(self.instruction.lower())
@@ -144,9 +164,13 @@ class OmissionCheck(PlanCheck):
 
     def _leaves_one_out(self, plan: str) -> str:
         """Returns which of the things that are alike a plan leaves out: "the red ones"; empty for none."""
+        if _CHANGED.search(self.instruction.lower()):
+            return ""
+        said = {*bare_words(self.instruction)}
         for found in _ONES.finditer(_words(_MARKS.sub("", self.instruction))):
             adjective = found["ones"] or found["what"]
-            alike = [name for name in scene_names(self.scene) if adjective in bare_words(name)]
+            names = ((name, {*bare_words(name)}) for name in scene_names(self.scene))
+            alike = [name for name, words in names if adjective in words and said.isdisjoint(words - {adjective})]
             done = [name for name in alike if _has(plan, [name])]
             if 0 < len(done) < len(alike):
                 return f"the plan leaves out the {_plain([next(name for name in alike if name not in done)])}"
@@ -172,6 +196,18 @@ class OmissionCheck(PlanCheck):
 
     def _goes(self, visit: Sequence[str]) -> bool:
         return isinstance(self.model.skills[visit[0]].effect, (GoTo, MoveTool))
+
+    def _acts_on_another(self, plan: str) -> str:
+        """Returns what is wrong with a plan that acts on things of the scene of which the instruction has no word."""
+        seen = frozenset(scene_names(self.scene))
+        done = {name for visit in self._visits for name in visit[1:]}.difference(self.model.places)
+        text, mentions = marked(self.instruction, seen)
+        is_another = bool(mentions and done) and done <= seen and done.isdisjoint(frozenset().union(*mentions))
+        if not is_another or _IS_DESCRIBED.search(self.instruction.lower()):
+            return ""
+        called = (mentions[int(index)] for index in _CALLED.findall(text))
+        left_out = next((names for names in called if not _has(plan, names)), None)
+        return f"the plan leaves out the {_plain(left_out)}, and acts on what nobody named" if left_out else ""
 
     def _may_leave(self, kind: Sequence[frozenset[str]], behind: str) -> bool:
         """Returns whether the words behind an exception may mean one of a kind: not where they name another thing."""

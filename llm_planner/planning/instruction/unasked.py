@@ -44,11 +44,12 @@ _HOME = (
 )
 _WAIT = (
     r"wait|weight|wate|hold|hover|stay|stand|paus|remain|hang|rest|for|sec|delay|stop|still|keep|until|till|after|later|then"
-    r"|minute(?! ago)|min\b|hour(?! ago)|half|long|time|count|idle|linger|sit|float|every|between|apart|break|before"
-    r"|while|when|moment|patien|s\b|breath|\d ?s|one two"
+    r"|minute(?! ago)|min\b|hour(?! ago)|half|long|time|count|idle|linger|loiter|dwell|sit|float|every|between|apart"
+    r"|break|before|while|when|moment|patien|s\b|breath|\d ?s|one two"
 )
 _ASK = (
-    r"is\b|isnt|are\b|am\b|was|were|do\b|does|did|ha[sd]|have|can\b|could (?!you)|wh\w|how|any|there|see|look|check"
+    r"^(?!(?:(?:hey|please|so|ok) )?(?:would|could|will|can) you\b)"
+    r"|is\b|isnt|are\b|am\b|was|were|do\b|does|did|ha[sd]|have|can\b|could (?!you)|wh\w|how|any|there|see|look|check"
     r"|tell|told|say|let|report|know|if|read|count|find|spot|notice|verify|confirm|ask|inspect|examin|describ|colou?r|number"
     r"|inform|sure|true|stat[eu]|full|empty|open|clos|wonder|curious|guess|judge|answer|question|wots?"
 )

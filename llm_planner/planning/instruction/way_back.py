@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
-from llm_planner.robots.effect import Approach, GoTo, Home, Orient, Say, Translate
+from llm_planner.robots.effect import Approach, GoTo, Home, Orient, Say, Translate, Turn
 from llm_planner.robots.model import RobotModel
 
 _START = (
@@ -48,6 +48,7 @@ _CHANGED = re.compile(
     r"\b(?:mean|meant|actually|well|not?|dont|instead|sorry|scratch|rather|tell you what|im|i am|i stand|home is)\b"
 )
 """What may take such an order back, or say where that is."""
+_NEAR_M = 0.3
 _LOOP = re.compile(r"\d+\{")
 _MARKS = re.compile(r"['\u2019]")
 
@@ -68,6 +69,8 @@ class WayBackCheck(PlanCheck):
     _has_visited: bool = field(default=False, init=False)
     _has_looked: bool = field(default=False, init=False)
     _num_stated_ways: int = field(default=0, init=False)
+    _away: complex = field(default=0j, init=False)  # m from the start, where all is known
+    _is_straight: bool = field(default=True, init=False)
 
     def feed(self, calls: Iterable[SkillCall], statement: str, /) -> Verdict:
         """Notes where the calls of another statement lead."""
@@ -79,13 +82,23 @@ class WayBackCheck(PlanCheck):
                     self._has_come_back = True
                 case GoTo() | Approach():
                     self._has_visited = True
-                case Translate():
+                case Translate(axis=(x, y, _), unit_m=unit_m):
                     self._num_stated_ways += 2 if _LOOP.match(statement) else 1
+                    is_known = isinstance(call.arguments[0], int | float)
+                    self._is_straight &= is_known and not (_LOOP.search(statement) or "?" in statement)
+                    self._away += complex(x, y) * _number(call.arguments[0]) * unit_m
+                case Turn():
+                    self._is_straight = False
                 case Say():
                     self._texts.extend(str(text) for text in call.arguments)
                 case _:
                     pass
         return Verdict.EXPLAINED
+
+    @property
+    def _may_be_back(self) -> bool:
+        """Whether stated ways may have led back: where nothing turns or is repeated, they are added up."""
+        return not self._is_straight or abs(self._away) < _NEAR_M
 
     def finish(self) -> Verdict:
         """Returns how the whole plan stands: where a way back is ordered, it must have one."""
@@ -95,12 +108,16 @@ class WayBackCheck(PlanCheck):
         only_looks = self._has_looked and not (self._has_come_back or self._has_visited or self._num_stated_ways)
         if only_looks and _THERE.search(said) and not _CHANGED.search(said):
             return self.contradicted("the plan only looks, and does not go there")
-        if self._has_come_back or (self._num_stated_ways > 1 and not self._has_visited):
+        if self._has_come_back or (self._num_stated_ways > 1 and not self._has_visited and self._may_be_back):
             return Verdict.EXPLAINED
         order = _ORDERED.search(said)
         if order is None or _CHANGED.search(said, order.end()):
             return Verdict.EXPLAINED
         return self.contradicted("the plan leaves out the way back")
+
+
+def _number(argument: object) -> float:
+    return float(argument) if isinstance(argument, int | float) else 0.0
 
 
 def _plain(text: str) -> str:

@@ -13,11 +13,23 @@ NOT_SO = "the instruction says what to do if something is not so, and the plan d
     ("instruction", "refused", "admitted", "problem"),
     [
         (SAID_THREE_TIMES, "l('mind the step');", "3{l('mind the step');}", "the plan does nothing three times"),
-        ("turn right twice", "tc(90);", "2{tc(90);}", "the plan does nothing twice"),
+        ("hop up and down twice", "mu(30);md(30);", "2{mu(30);md(30);}", "the plan does nothing twice"),
         ("take four photos of the chair", "o(chair);3{tp();}", "o(chair);4{tp();}", "the plan takes 3 of 4 pictures"),
         ("two photos, sorry, five photos", "2{tp();}", "5{tp();}", "the plan takes 2 of 5 pictures"),
+        (
+            "fly 120 cm to the left and return",
+            "ml(120);mb(120);",
+            "ml(120);mr(120);",
+            "the plan leaves out the way back",
+        ),
         ("some less height, please", "mu(30);", "md(30);", "mu(30) goes another way than the instruction says"),
         ("more altitude", "md(30);", "mu(30);", "md(30) goes another way than the instruction says"),
+        (
+            "a picture of the chair please",
+            "o(window);tp();",
+            "o(chair);tp();",
+            "the plan leaves out the chair, and acts on",
+        ),
         ("if you don't see the chair, turn left", "?iv(chair){tu(90);}", "?iv(chair)==False{tu(90);}", NOT_SO),
         ("if the chair isn't there take a photo", "?iv(chair){tp();}", "?iv(chair)==False{tp();}", NOT_SO),
         (
@@ -80,6 +92,13 @@ def test_a_thing_that_is_named_once_is_visited_once():
             "pick(red_cup);place(red_cup,bin);pick(red_lid);place(red_lid,bin);",
             "the plan leaves out the red lid",
         ),
+        ("home you need not go, just open", "open();home();", "open();", "the instruction rules out going home"),
+        (
+            "what is red goes in the bin, what is blue stays",
+            "pick(red_cup);place(red_cup,bin);",
+            "pick(red_cup);place(red_cup,bin);pick(red_lid);place(red_lid,bin);",
+            "the plan leaves out the red lid",
+        ),
         ("swing with the free arm to the left", "pick(free_arm);", "move_to(left_area);", "but the robot's own"),
         ("left, um, the red cup", "pick(um);", "pick(red_cup);", "neither the scene nor the instruction has um"),
     ],
@@ -102,6 +121,23 @@ def test_an_arm(instruction, refused, admitted, problem):
         ("take off if you don't mind", "tk();", TELLO),
         ("if there is a chair, go there, otherwise land", "_1=iv(chair);?_1{g(chair);}?_1==False{ld();}", TELLO),
         ("look at the chair and go there in a minute", "o(chair);d(60);g(chair);", TELLO),
+        ("take one photo, not two photos", "tp();", TELLO),
+        ("a photo of the two pictures on the wall", "tp();", TELLO),
+        ("at most four pictures", "3{tp();}", TELLO),
+        ("two photos, no, just one, then turn left 45", "tp();tu(45);", TELLO),
+        ("say the toilets are across the hall", "l('the toilets are across the hall');", TELLO),
+        ("if you don't see the chair, look around for it", "?s(chair){o(chair);}", TELLO),
+        ("if the chair is not in view land", "?iv(chair)!=True{ld();}", TELLO),
+        ("fly to the couch to the right of the chair", "g(red_cup);", TELLO),
+        ("two rounds: chair, then blue cup", "g(chair);g(blue_cup);g(chair);g(blue_cup);", TELLO),
+        ("move the red ones to the left, but not the lid", "push(red_cup,left_area);", INDY7),
+        ("the red ones, no, just the red cup, go left", "push(red_cup,left_area);", INDY7),
+        ("two metres forward, turn around, two metres and come back", "mf(200);tc(180);mf(200);home();", TELLO),
+        ("take one of the red ones", "pick(red_cup);", INDY7),
+        ("push the blue cup toward the red ones", "push(blue_cup,red_cup);", INDY7),
+        ("unless the chair is free, land", "?p('is the chair free')==False{ld();}", TELLO),
+        ("say first come, first served", "l('first come, first served');", TELLO),
+        ("go to the kid beside the chair", "g(red_cup);", TELLO),
         ("to the chair and once again to the chair", "g(chair);g(chair);", TELLO),
         ("leave the red ones, the blue cup goes left", "pick(blue_cup);place(blue_cup,left_area);", INDY7),
         ("grab the cup, but do not lift it yet", "pick(blue_cup);", INDY7),
@@ -110,5 +146,8 @@ def test_an_arm(instruction, refused, admitted, problem):
 )
 def test_what_is_meant_so_is_admitted(instruction, plan, model):
     assert (
-        problems(instruction, plan, model, "red_cup, blue_cup, chair" if model is TELLO else "red_cup, blue_cup") == []
+        problems(
+            instruction, plan, model, "red_cup, blue_cup, chair" if model is TELLO else "red_cup, blue_cup, red_lid"
+        )
+        == []
     )
