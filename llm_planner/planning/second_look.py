@@ -6,7 +6,8 @@ one with which it shares its probability. Where the model could have chosen anot
 plan begins. The likeliest of these beginnings is written to its end, which shows where further plans begin, and so on:
 a best-first search (Meister, Vieira and Cotterell, "Best-First Beam Search", TACL 2020, section 3). Plans that
 contradict the instruction, or are none, are left out; those that say the same count together (Kuhn, Gal and Farquhar,
-"Semantic Uncertainty", ICLR 2023, Eq. (2)), and a plan is as sure as its share of what is left.
+"Semantic Uncertainty", ICLR 2023, Eq. (2)), and a plan is as sure as its share of what is left. What is begun and not
+written counts as others: no plan is sure because time was short.
 
 Deviation: a beam has as many hypotheses as its width at each length; here whole plans are counted, because a plan of
 which nothing is doubtful has nothing to be looked at. Plans that are worded in two ways and do the same are two.
