@@ -310,7 +310,7 @@ def test_a_segment_fails_while_a_statement_behind_it_is_held_back():
     loop = make_loop(plans, policy="fcfs_stream", checks=instruction_checks)
     loop.submit(make_request(instruction=instruction, scene="chair"), 0.0)
     events = []
-    while not loop._goals["r1"].session._held:  # how far forward, the end of the plan may say
+    while not loop._goals["r1"].session._plan.session._held:  # how far forward, the end of the plan may say
         events += loop.step(0.0)
     events += loop.report(failed(0, Situation(scene="chair", pose=Pose(z_m=1.0)), reason="g: did not work"), 0.1)
     assert texts(events) == ["g(chair);", ""]

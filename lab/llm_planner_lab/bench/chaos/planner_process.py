@@ -61,11 +61,19 @@ def build_journaled_loop(config: PlannerConfig) -> PlannerLoop:
     journal = Journal.of("engine")
     prepare = take(PlanPreparer, "prepare")
 
+    def with_journal(session: PlanSession, request: PlanRequest) -> PlanSession:
+        session._gate = JournaledGate(session._gate, request.request_id, journal)  # noqa: SLF001
+        return session
+
     def journaled(preparer: PlanPreparer, request: PlanRequest) -> Prepared:
         prepared: Prepared = prepare(preparer, request)
         session = prepared.session
+        if isinstance(session, SecondLook):
+            new_session = session._new_session  # noqa: SLF001
+            session._new_session = lambda: with_journal(new_session(), request)  # noqa: SLF001
+            session = session._plan.session  # noqa: SLF001
         if isinstance(session, PlanSession):
-            session._gate = JournaledGate(session._gate, request.request_id, journal)  # noqa: SLF001
+            with_journal(session, request)
         for segment in prepared.at_once.segments if prepared.at_once else ():  # its gate has admitted it already
             journal.note("admitted", goal=request.request_id, text=segment.text, calls=[])
         return prepared
