@@ -18,6 +18,7 @@ from llm_planner.core.skill import SkillCall
 from llm_planner.language.printer import to_text
 from llm_planner.language.syntax import Part
 from llm_planner.planning.safety.gate import Mark
+from llm_planner.planning.second_look import SecondLook
 from llm_planner.planning.session import Gate, PlanSession
 from llm_planner.ros import process
 from llm_planner.ros.plan_action import PlanAction
