@@ -32,6 +32,7 @@ from llm_planner.planning.session import (
 )
 
 MAX_PLANS = 6
+"""Written in all, the first one among them: two and three are too few (docs/training.md)."""
 ENOUGH = 0.97
 """Once the plans that were written have this probability together, no other is looked for."""
 LEAST_FORK = math.log(0.005)

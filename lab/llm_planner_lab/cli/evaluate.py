@@ -61,7 +61,9 @@ def evaluate(
 
     A file has a line `sentence | scene | plan` for each instruction, below a line with the name of the robot model in
     square brackets; the plan is yours, and a model is right if its plan leaves the world as yours does. A sentence that
-    begins with `!` is a warning, sent as URGENT. The second table shows what another `min_confidence` would execute.
+    begins with `!` is a warning, sent as URGENT. The first table is of what the
+    planner does at its `min_confidence`, the second of what it would do at another one. For both, each sentence is
+    planned twice where the planner takes a second look.
 
     Example: llm-planner evaluate my_site.txt --out answers.jsonl
 
@@ -123,7 +125,7 @@ def _show_understanding(
     for row in curve:
         shown = (f"{row[name]:.1%}" for name in ("coverage", "right", "wrong", "risk"))
         is_own = row["threshold"] == own > 0.0
-        curves.add_row(f"{row['threshold']:g}" + " (the model's own)" * is_own, *shown, style="bold" if is_own else "")
+        curves.add_row(f"{row['threshold']:g}" + " (in use)" * is_own, *shown, style="bold" if is_own else "")
     console.print(curves)
     if settings.backend == "openai":
         console.print(f"Backend {settings.backend} does not say how sure the model is: min_confidence has no effect.")

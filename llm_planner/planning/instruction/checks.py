@@ -17,7 +17,7 @@ from llm_planner.planning.instruction.relations import RelationCheck
 from llm_planner.planning.instruction.unasked import UnaskedCheck
 from llm_planner.planning.instruction.verbs import VerbCheck
 from llm_planner.planning.instruction.verdict import PlanCheck
-from llm_planner.planning.instruction.way_back import WayBackCheck
+from llm_planner.planning.instruction.ways import WayCheck
 from llm_planner.planning.untrusted import plain_line
 from llm_planner.robots.model import RobotModel
 
@@ -58,6 +58,6 @@ def instruction_checks(
         AmountCheck(model, instruction),
         AmbiguityCheck(model, instruction, request.scene),
         OmissionCheck(model, instruction, request.scene),
-        WayBackCheck(model, instruction),
+        WayCheck(model, instruction),
         CountCheck(model, instruction),
     ]

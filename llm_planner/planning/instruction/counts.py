@@ -2,7 +2,8 @@
 """How often an instruction wants something, against how often its plan does it.
 
 "Say hello three times" must not end after the first one, nor "two photos" at one. A plan may do more than once what is
-to be done once; only stated counts are judged, and of several the last one if a word takes the others back.
+to be done once; only stated counts are judged, and of several the last one if a word takes the others back. A loop
+that goes round another number of times is judged by ``orders``.
 """
 
 import math
@@ -12,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
+from llm_planner.planning.instruction.mood import said_besides
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
 from llm_planner.robots.effect import Say, TakePicture
 from llm_planner.robots.model import RobotModel
@@ -37,7 +39,6 @@ _NUMBERS = re.compile(
 _TAKEN_BACK = re.compile(r"\b(?:no|make|sorry|actually|mean|meant|rather|instead|scratch|correction|minus|once)\b")
 _IS_TOLD = re.compile(r"\b(?:said|hoped|wanted|asked|was|were|ha[ds]|have|took|got|already|another)\b")
 _ROUNDS = re.compile(r"(?:^|(?<=[;{}]))(\d{1,3})\{")  # of a loop
-_MARKS = re.compile(r"['\u2019]")
 
 
 @dataclass(slots=True)
@@ -69,9 +70,7 @@ class CountCheck(PlanCheck):
 
     def finish(self) -> Verdict:
         """Returns how the whole plan stands: what is to be done so often must be."""
-        said = _plain(self.instruction[:4096])
-        for text in self._texts:
-            said = said.replace(_plain(text), " ")
+        said = said_besides(self.instruction, self._texts)
         pictures = [] if _IS_TOLD.search(said) else [_number(found) for found in _PICTURES.finditer(said)]
         taken_back = _TAKEN_BACK.search(said)
         if pictures and taken_back:
@@ -86,7 +85,3 @@ class CountCheck(PlanCheck):
 
 def _number(found: "re.Match[str]") -> int:
     return _COUNTS.get(found["count"]) or int(found["count"])
-
-
-def _plain(text: str) -> str:
-    return " ".join(re.findall(r"[\w.,;:!?]+", _MARKS.sub("", text.lower())))

@@ -6,13 +6,14 @@ model is sure of it. Recognised are common forms, by how their clauses begin; wh
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from llm_planner.planning.instruction.names import bare_words
 from llm_planner.planning.instruction.quantities import with_plain_amounts
 from llm_planner.planning.untrusted import ascii_letters, plain_task
 
+_APOSTROPHES = re.compile(r"['\u2019]")
 _CLAUSE = re.compile(r"[.,;:!?]+|\b(?:and|but|so|then)\b")
 _LEAD = r"(?:(?:and|but|so|well|oh|hey|ok|okay|no|wait|robot|drone|tello|arm) )*"
 _ROBOT = r"(?:you|it|the (?:drone|robot|arm|tello))"
@@ -188,6 +189,18 @@ def said_in(instruction: str) -> Said:
     if quoted and not no_order and not _MAY_ORDER.search(around):
         no_order = "only a quotation orders that"
     return Said(words, quoted, no_order)
+
+
+def said_besides(instruction: str, texts: Iterable[str]) -> str:
+    """Returns the words of an instruction, in lower case and without apostrophes, but for what a plan says itself."""
+    said = _bare(instruction[:4096])
+    for text in texts:
+        said = said.replace(_bare(text), " ")
+    return " ".join(said.split())
+
+
+def _bare(text: str) -> str:
+    return " ".join(_APOSTROPHES.sub("", text.lower()).split())
 
 
 def _why_no_order(said: str) -> str:

@@ -63,6 +63,16 @@ _ASKS_OF_ITSELF = re.compile(
 _STATE = re.compile(rf"\b(?:{_ITS_STATE}|you|your|power|juice|how (?:high|fast))\b")
 """What a camera does not see: how the robot itself is."""
 _NOT_IF = re.compile(r"\b(?:not|never|dont) (?:ever )?(?:if|when|whenever|while|in case)\b(?! (?:not|possible)\b)")
+_IS_NOT = r"(?:(?:do|does|is|are|ca|have|has) ?no?t|cannot|is no|are no|have no|has no|see no|find no|see nothing)\b"
+_IF_NOT = re.compile(
+    r"^(?!.*\b(?:else|otherwise|unless|but|not only|anyway|should there|either|if so|if not|see if|maybe"
+    r"|look|search|find|seek)\b)"
+    r"(?!.*\b(?:if|when|in case)\b.*\b(?:if|when|in case)\b)"
+    rf".*\b(?:if|in case) (?:you|i|we|there|(?:the|my|our|your) \w+(?: \w+)?) ?{_IS_NOT}(?! (?:mind|matter|object))"
+)
+"""The only case of an instruction, and it is that something is not so."""
+_MAY_BE_NOT_SO = re.compile(r"==False|!=|[<>]|\bp\(")
+"""In the condition of a plan."""
 _UNTIL_GONE = re.compile(
     r"\b(?:once|after|when|until|till|as soon as) (?:the|that|this|my|your|his|her|he|she|they|everybody|everyone|all) "
     r"(?:\w+ ){0,2}?(?:has|have|is|are) (?:left|gone|away)\b(?! (?:in|into|on|onto|to|down)\b)"
@@ -231,6 +241,8 @@ class OrderCheck(PlanCheck):
             return ""
         if _NOT_IF.search(self._said) and not self._is_guarded and not any("==False" in case for case in cases):
             return "the instruction says when not to do that"
+        if cases and not any(map(_MAY_BE_NOT_SO.search, cases)) and _IF_NOT.search(self._said):
+            return "the instruction says what to do if something is not so, and the plan does it if it is"
         if _UNTIL_GONE.search(self._said) and not self._is_guarded and not cases:
             return "the instruction says to wait for something"
         return ""

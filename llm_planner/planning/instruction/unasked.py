@@ -50,8 +50,8 @@ _WAIT = (
 _ASK = (
     r"^(?!(?:(?:hey|please|so|ok) )?(?:would|could|will|can) you\b)"
     r"|is\b|isnt|are\b|am\b|was|were|do\b|does|did|ha[sd]|have|can\b|could (?!you)|wh\w|how|any|there|see|look|check"
-    r"|tell|told|say|let|report|know|if|read|count|find|spot|notice|verify|confirm|ask|inspect|examine|describe|description|colou?r|number"
-    r"|inform|sure|true|stat[eu]|full|empty|open|close|closing|wonder|curious|guess|judge|answer|question|wots?"
+    r"|tell|told|say|let|report|know|if|read|count|find|spot|notice|verify|confirm|ask|inspect|examine"
+    r"|describe|description|colou?r|number|inform|sure|true|stat[eu]|full|empty|open|close|closing|wonder|curious|guess|judge|answer|question|wots?"
 )
 _WARNING = re.compile(
     r"evad|escap|avoid|flee|away|dodg|pursu|chas|attack|colli|crash|injur|hurt|protect|beware|brace|danger|careful|caution|hazard"

@@ -3,16 +3,20 @@
 
 import pytest
 
-from tests.planning.instruction.test_way_back import INDY7, TELLO, problems
+from tests.planning.instruction.test_ways import INDY7, TELLO, problems
 
-SAID_THREE_TIMES = "say mind the step three times"
 NOT_SO = "the instruction says what to do if something is not so, and the plan does it if it is"
 
 
 @pytest.mark.parametrize(
     ("instruction", "refused", "admitted", "problem"),
     [
-        (SAID_THREE_TIMES, "l('mind the step');", "3{l('mind the step');}", "the plan does nothing three times"),
+        (
+            "say mind the step three times",
+            "l('mind the step');",
+            "3{l('mind the step');}",
+            "the plan does nothing three times",
+        ),
         ("hop up and down twice", "mu(30);md(30);", "2{mu(30);md(30);}", "the plan does nothing twice"),
         ("take four photos of the chair", "o(chair);3{tp();}", "o(chair);4{tp();}", "the plan takes 3 of 4 pictures"),
         ("two photos, sorry, five photos", "2{tp();}", "5{tp();}", "the plan takes 2 of 5 pictures"),

@@ -18,8 +18,8 @@ from llm_planner.core.skill import SkillCall
 from llm_planner.language.printer import to_text
 from llm_planner.language.syntax import Part
 from llm_planner.planning.safety.gate import Mark
-from llm_planner.planning.second_look import SecondLook
 from llm_planner.planning.session import Gate, PlanSession
+from llm_planner.robots.model import RobotModel
 from llm_planner.ros import process
 from llm_planner.ros.plan_action import PlanAction
 from llm_planner.ros.planner_node import PlannerNode
@@ -27,7 +27,6 @@ from llm_planner.serving.child import ChildServer
 from llm_planner.serving.goal_book import GoalBook
 from llm_planner.serving.loop import PlannerLoop
 from llm_planner.serving.plan_preparer import PlanPreparer
-from llm_planner.serving.preparation import Prepared
 from llm_planner.serving.replica import Factories
 from llm_planner_lab.bench.chaos import messages
 from llm_planner_lab.bench.chaos.calls import words
@@ -60,27 +59,15 @@ class JournaledGate:
 def build_journaled_loop(config: PlannerConfig) -> PlannerLoop:
     """Returns the loop of an engine process, whose gates keep a journal."""
     journal = Journal.of("engine")
-    prepare = take(PlanPreparer, "prepare")
+    new_session = take(PlanPreparer, "_session")
 
-    def with_journal(session: PlanSession, request: PlanRequest) -> PlanSession:
+    def journaled(preparer: PlanPreparer, model: RobotModel, request: PlanRequest, *rest: Any, **options: Any) -> Any:
+        session: PlanSession = new_session(preparer, model, request, *rest, **options)
         session._gate = JournaledGate(session._gate, request.request_id, journal)  # noqa: SLF001
         return session
 
-    def journaled(preparer: PlanPreparer, request: PlanRequest) -> Prepared:
-        prepared: Prepared = prepare(preparer, request)
-        session = prepared.session
-        if isinstance(session, SecondLook):
-            new_session = session._new_session  # noqa: SLF001
-            session._new_session = lambda: with_journal(new_session(), request)  # noqa: SLF001
-            session = session._plan.session  # noqa: SLF001
-        if isinstance(session, PlanSession):
-            with_journal(session, request)
-        for segment in prepared.at_once.segments if prepared.at_once else ():  # its gate has admitted it already
-            journal.note("admitted", goal=request.request_id, text=segment.text, calls=[])
-        return prepared
-
     loop = build_loop(config)
-    put(PlanPreparer, "prepare", journaled)  # the rehearsals before are goals of no robot
+    put(PlanPreparer, "_session", journaled)  # the rehearsals before are goals of no robot
     journal.note("ready", load_s=age_s())
     return loop
 

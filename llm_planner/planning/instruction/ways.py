@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from llm_planner.core.skill import SkillCall
+from llm_planner.planning.instruction.mood import said_besides
 from llm_planner.planning.instruction.verdict import PlanCheck, Verdict
 from llm_planner.robots.effect import Approach, GoTo, Home, Orient, Say, Translate, Turn
 from llm_planner.robots.model import RobotModel
@@ -50,11 +51,10 @@ _CHANGED = re.compile(
 """What may take such an order back, or say where that is."""
 _NEAR_M = 0.3
 _LOOP = re.compile(r"\d+\{")
-_MARKS = re.compile(r"['\u2019]")
 
 
 @dataclass(slots=True)
-class WayBackCheck(PlanCheck):
+class WayCheck(PlanCheck):
     """Follows one plan to its end.
 
     Args:
@@ -69,8 +69,8 @@ class WayBackCheck(PlanCheck):
     _has_visited: bool = field(default=False, init=False)
     _has_looked: bool = field(default=False, init=False)
     _num_stated_ways: int = field(default=0, init=False)
-    _away: complex = field(default=0j, init=False)  # m from the start, where all is known
-    _is_straight: bool = field(default=True, init=False)
+    _away: complex = field(default=0j, init=False)  # m from the start
+    _adds_up: bool = field(default=True, init=False)  # nothing turns, or is done in a case or a loop
 
     def feed(self, calls: Iterable[SkillCall], statement: str, /) -> Verdict:
         """Notes where the calls of another statement lead."""
@@ -84,11 +84,13 @@ class WayBackCheck(PlanCheck):
                     self._has_visited = True
                 case Translate(axis=(x, y, _), unit_m=unit_m):
                     self._num_stated_ways += 2 if _LOOP.match(statement) else 1
-                    is_known = isinstance(call.arguments[0], int | float)
-                    self._is_straight &= is_known and not (_LOOP.search(statement) or "?" in statement)
-                    self._away += complex(x, y) * _number(call.arguments[0]) * unit_m
+                    amount, is_surely_once = call.arguments[0], not (_LOOP.search(statement) or "?" in statement)
+                    if isinstance(amount, int | float) and is_surely_once:
+                        self._away += complex(x, y) * amount * unit_m
+                    else:
+                        self._adds_up = False
                 case Turn():
-                    self._is_straight = False
+                    self._adds_up = False
                 case Say():
                     self._texts.extend(str(text) for text in call.arguments)
                 case _:
@@ -97,14 +99,12 @@ class WayBackCheck(PlanCheck):
 
     @property
     def _may_be_back(self) -> bool:
-        """Whether stated ways may have led back: where nothing turns or is repeated, they are added up."""
-        return not self._is_straight or abs(self._away) < _NEAR_M
+        """Whether stated ways may have led back."""
+        return not self._adds_up or abs(self._away) < _NEAR_M
 
     def finish(self) -> Verdict:
         """Returns how the whole plan stands: where a way back is ordered, it must have one."""
-        said = _plain(self.instruction[:4096])
-        for text in self._texts:
-            said = said.replace(_plain(text), " ")
+        said = said_besides(self.instruction, self._texts)
         only_looks = self._has_looked and not (self._has_come_back or self._has_visited or self._num_stated_ways)
         if only_looks and _THERE.search(said) and not _CHANGED.search(said):
             return self.contradicted("the plan only looks, and does not go there")
@@ -114,11 +114,3 @@ class WayBackCheck(PlanCheck):
         if order is None or _CHANGED.search(said, order.end()):
             return Verdict.EXPLAINED
         return self.contradicted("the plan leaves out the way back")
-
-
-def _number(argument: object) -> float:
-    return float(argument) if isinstance(argument, int | float) else 0.0
-
-
-def _plain(text: str) -> str:
-    return " ".join(_MARKS.sub("", text.lower()).split())
