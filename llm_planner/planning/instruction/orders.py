@@ -68,11 +68,11 @@ _IF_NOT = re.compile(
     r"^(?!.*\b(?:else|otherwise|unless|but|not only|anyway|should there|either|if so|if not|see if|maybe"
     r"|look|search|find|seek)\b)"
     r"(?!.*\b(?:if|when|in case)\b.*\b(?:if|when|in case)\b)"
-    rf".*\b(?:if|in case) (?:you|i|we|there|(?:the|my|our|your) \w+(?: \w+)?) ?{_IS_NOT}(?! (?:mind|matter|object))"
+    rf".*\b(?:if|in case) (?:you|i|we|there|(?:the|my|our|your) \w+(?: (?!which|that|who)\w+)?) ?{_IS_NOT}(?! (?:mind|matter|object))"
 )
 """The only case of an instruction, and it is that something is not so."""
 _MAY_BE_NOT_SO = re.compile(r"==False|!=|[<>]|\bp\(")
-"""In the condition of a plan."""
+"""What a plan has that acts in such a case, or may."""
 _UNTIL_GONE = re.compile(
     r"\b(?:once|after|when|until|till|as soon as) (?:the|that|this|my|your|his|her|he|she|they|everybody|everyone|all) "
     r"(?:\w+ ){0,2}?(?:has|have|is|are) (?:left|gone|away)\b(?! (?:in|into|on|onto|to|down)\b)"
@@ -129,6 +129,8 @@ class OrderCheck(PlanCheck):
     _quoted: Sequence[frozenset[str]] = field(init=False)  # the words of each quotation
     _cases: list[str] = field(default_factory=list, init=False)  # the conditions of blocks that are open
     _done: list[object] = field(default_factory=list, init=False)  # what the plan has done so far
+    _acts_if_so: bool = field(default=False, init=False)
+    _knows_not_so: bool = field(default=False, init=False)  # or compares, or asks
     _is_guarded: bool = field(default=False, init=False)  # an earlier statement waits, or ends the plan
 
     def __post_init__(self) -> None:
@@ -157,7 +159,21 @@ class OrderCheck(PlanCheck):
             self._cases.append(case)
         if self.problem:
             return Verdict.CONTRADICTED
-        return Verdict.DOUBTFUL if self._done and _AT_ONCE.search(self._said) else Verdict.EXPLAINED
+        self._knows_not_so |= _MAY_BE_NOT_SO.search(text) is not None
+        is_doubtful = self._done and (_AT_ONCE.search(self._said) or self._is_reversed)
+        return Verdict.DOUBTFUL if is_doubtful else Verdict.EXPLAINED
+
+    def finish(self) -> Verdict:
+        """Returns how the whole plan stands: the case in which it acts must be the one that is said."""
+        if not self._is_reversed:
+            return Verdict.EXPLAINED
+        problem = "the instruction says what to do if something is not so, and the plan does it if it is"
+        return self.contradicted(problem)
+
+    @property
+    def _is_reversed(self) -> bool:
+        """Whether the plan acts in a case, as yet in no other one, and the instruction has the other one only."""
+        return self._acts_if_so and not self._knows_not_so and _IF_NOT.search(self._said) is not None
 
     def restarted(self) -> "OrderCheck":
         """Returns the check of a replan: what nobody orders stays so."""
@@ -241,8 +257,7 @@ class OrderCheck(PlanCheck):
             return ""
         if _NOT_IF.search(self._said) and not self._is_guarded and not any("==False" in case for case in cases):
             return "the instruction says when not to do that"
-        if cases and not any(map(_MAY_BE_NOT_SO.search, cases)) and _IF_NOT.search(self._said):
-            return "the instruction says what to do if something is not so, and the plan does it if it is"
+        self._acts_if_so |= bool(cases)
         if _UNTIL_GONE.search(self._said) and not self._is_guarded and not cases:
             return "the instruction says to wait for something"
         return ""

@@ -130,6 +130,8 @@ def test_an_arm(instruction, refused, admitted, problem):
         ("at most four pictures", "3{tp();}", TELLO),
         ("two photos, no, just one, then turn left 45", "tp();tu(45);", TELLO),
         ("say the toilets are across the hall", "l('the toilets are across the hall');", TELLO),
+        ("if the cup that is not blue is there take it", "?iv(red_cup){pick(red_cup);}", INDY7),
+        ("go to the chair, if you can't see it land", "_1=iv(chair);?_1{g(chair);}?_1==False{ld();}", TELLO),
         ("if you don't see the chair, look around for it", "?s(chair){o(chair);}", TELLO),
         ("if the chair is not in view land", "?iv(chair)!=True{ld();}", TELLO),
         ("fly to the couch to the right of the chair", "g(red_cup);", TELLO),
