@@ -68,7 +68,8 @@ _IF_NOT = re.compile(
     r"^(?!.*\b(?:else|otherwise|unless|but|not only|anyway|should there|either|if so|if not|see if|maybe"
     r"|look|search|find|seek)\b)"
     r"(?!.*\b(?:if|when|in case)\b.*\b(?:if|when|in case)\b)"
-    rf".*\b(?:if|in case) (?:you|i|we|there|(?:the|my|our|your) \w+(?: (?!which|that|who)\w+)?) ?{_IS_NOT}(?! (?:mind|matter|object))"
+    r".*\b(?:if|in case) (?:you|i|we|there|(?:the|my|our|your) \w+(?: (?!which|that|who)\w+)?)"
+    rf" ?{_IS_NOT}(?! (?:mind|matter|object))"
 )
 """The only case of an instruction, and it is that something is not so."""
 _MAY_BE_NOT_SO = re.compile(r"==False|!=|[<>]|\bp\(")
